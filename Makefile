@@ -1,0 +1,119 @@
+# Makefile - see `make help`.  Sources stay where they are; all that is made lies in build/.
+
+B = build
+PREFIX = /usr/local
+DESTDIR =
+VERSION = 0.1.0
+CC = gcc
+OPT = -O2 -g
+WARN = -Wall -Wextra -Wshadow -Wconversion
+# Contraction would fuse what the order of additions says is two roundings.
+BITS = -ffp-contract=off -fno-fast-math
+CPPFLAGS = -D_GNU_SOURCE -DEPD_VERSION='"$(VERSION)"' -Ilibepd -I. $(PKG_CFLAGS)
+CFLAGS = -std=c17 $(OPT) $(WARN) $(BITS) $(SAN) -pthread
+LDFLAGS = $(SAN) -pthread
+JOBS = $(shell nproc)
+# What a person sees of a compiler call; make V=1 shows it whole.
+Q = $(if $(V),,@)
+SAY = $(if $(V),:,printf '  %-4s %s\n')
+
+PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+LIBS = $(PKG_LIBS) -lm
+
+# all and check see to packages first and build in a second make, which then
+# finds them.
+all:
+	@tests/deps.sh build $(B)/deps-build
+	@$(MAKE) --no-print-directory -j$(JOBS) commands
+
+# The library, one folder a room; ROOMS='base engine' builds a part.
+ROOMS = base engine page feature tree shard tier flow
+SRC := $(sort $(foreach r,$(ROOMS),$(wildcard libepd/$(r)/*.c libepd/$(r)/*/*.c)))
+OBJ := $(SRC:%.c=$(B)/obj/%.o)
+LIB = $(B)/libepd.a
+CMDS := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/epd.c cmd/epd-*.c)))
+CLI := $(filter-out $(CMDS:%=cmd/%.c),$(wildcard cmd/*.c))
+COMMANDS := $(CMDS:%=$(B)/bin/%)
+
+commands: $(COMMANDS)
+
+AVX2 = -mavx2 -mfma -mf16c
+AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
+$(B)/obj/libepd/engine/kern/isa_avx2.o: ISA = $(AVX2)
+$(B)/obj/libepd/engine/kern/isa_avx512.o: ISA = $(AVX512)
+endif
+$(B)/obj/libepd/engine/kern/%.o: OPT = -O3 -g
+
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@$(SAY) cc $<
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(LIB): $(OBJ)
+	@mkdir -p $(@D)
+	@rm -f $@
+	@$(SAY) ar $@
+	$(Q)ar rcs $@ $^
+
+$(B)/bin/%: $(B)/obj/cmd/%.o $(CLI:%.c=$(B)/obj/%.o) $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+include tests/tests.mk
+
+demo: all
+	@B=$(B) examples/demo.sh
+
+config:
+	@tests/config.sh $(PKGS)
+
+MAN1 := $(wildcard cmd/*.1)
+MAN5 := $(wildcard cmd/*.5)
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man5 \
+	    $(SHARE)/bash-completion/completions $(SHARE)/epd/examples
+	install -m 755 $(COMMANDS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(MAN1) $(SHARE)/man/man1
+	install -m 644 $(MAN5) $(SHARE)/man/man5
+	for c in $(CMDS); do install -m 644 completions/epd.bash \
+	    $(SHARE)/bash-completion/completions/$$c || exit 1; done
+	cp -R examples/tiny-vlm $(SHARE)/epd/examples/
+
+dist:
+	@mkdir -p $(B)
+	git archive --prefix=epd-$(VERSION)/ HEAD | gzip -9n >$(B)/epd-$(VERSION).tar.gz
+	@echo $(B)/epd-$(VERSION).tar.gz
+
+clean:
+	rm -rf $(B)
+
+help:
+	@sed -n 's/^#: //p' Makefile tests/tests.mk
+
+#: make            build the commands into build/bin, installing packages if root
+#: make demo       build, then run the main job on a shipped picture
+#: make check      build and run every test; ends with "N passed, N failed"
+#: make torture    the long variants: kills, cuts, floods
+#: make golden     compare with the golden set of DIR (default tests/golden)
+#: make parity     compare with the reference implementation on random checkpoints
+#: make eval       answer the questions in DIR (default examples/tiny-vlm)
+#: make asan tsan  the unit tests under the sanitizers
+#: make fuzz       each fuzz target for SECONDS (default 60)
+#: make bench      figures as ratios, into build/bench.jsonl; bench-NAME one group
+#: make lint       floors, sizes, warnings of gcc and clang, shellcheck, man pages
+#: make config     what was found, and what each absence turns off
+#: make install    to DESTDIR and PREFIX (/usr/local)
+#: make dist       a tar file of what is committed
+#: make clean      remove build/
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+.SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: all commands demo config install dist clean help

@@ -1,0 +1,215 @@
+/*
+ * say.c - what reaches people and pipes.  Standard output is for refs, text and
+ * JSON; everything else goes to standard error.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/cli.h"
+
+/* The lines below come from outside in part; none may drive a terminal. */
+static void
+tidy(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			*s = '?';
+}
+
+static void
+line(struct cli *c, const char *fmt, va_list ap)
+{
+	char text[2048];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	tidy(text);
+	cli_progress_end(c);
+	fprintf(stderr, "%s\n", text);
+}
+
+void
+cli_usage(struct cli *c, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	tidy(text);
+	cli_progress_end(c);
+	fprintf(stderr, "%s: %s (see %s --help)\n", c->command->name, text,
+	    c->command->name);
+	exit(2);
+}
+
+void
+cli_status(struct cli *c, int status)
+{
+	/* Least grave first: try again, refused, absent, wrong use, other, damage. */
+	static const int order[] = { 0, 3, 6, 4, 2, 1, 5 };
+	int a = 0, b = 0;
+
+	for (int i = 0; i < (int)(sizeof order / sizeof *order); i++) {
+		if (order[i] == c->status)
+			a = i;
+		if (order[i] == status)
+			b = i;
+	}
+	if (b > a)
+		c->status = status;
+}
+
+void
+cli_say(struct cli *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	line(c, fmt, ap);
+	va_end(ap);
+}
+
+static void
+fail_json(struct cli *c, const char *operand, int rc, const char *text)
+{
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	cli_object(&w, &b);
+	if (operand)
+		epd_jw_str(&w, "operand", operand);
+	epd_jw_str(&w, "error", epd_errlabel(rc));
+	epd_jw_str(&w, "message", text);
+	epd_jw_int(&w, "status", epd_exitcode(rc));
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+void
+cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
+{
+	const char *text = why && why->text[0] ? why->text : epd_strerror(rc);
+	size_t n = operand ? strlen(operand) : 0;
+	char label[64] = "";
+
+	if (c->verbose)
+		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
+	/* A sentence that begins with the operand need not name it twice. */
+	if (n && !strncmp(text, operand, n) && !strncmp(text + n, ": ", 2))
+		text += n + 2;
+	cli_say(c, "%s: %s%s%s%s", c->command->name, n ? operand : "",
+	    n ? ": " : "", text, label);
+	if (c->json)
+		fail_json(c, operand, rc, text);
+	cli_status(c, epd_exitcode(rc));
+}
+
+void
+cli_progress(struct cli *c, const char *what, uint64_t done, uint64_t total)
+{
+	const char *term = getenv("TERM");
+
+	if (c->quiet || !isatty(2) || !term || !strcmp(term, "dumb"))
+		return;
+	fprintf(stderr, "\r%s %llu of %llu\033[K", what,
+	    (unsigned long long)done, (unsigned long long)total);
+	fflush(stderr);
+	c->progress = 1;
+}
+
+void
+cli_progress_end(struct cli *c)
+{
+	if (c->progress)
+		fputs("\r\033[K", stderr);
+	c->progress = 0;
+}
+
+/* ---- standard output ---- */
+
+static int
+lost(struct cli *c, int error)
+{
+	if (!c->out_failed)
+		cli_say(c, "%s: standard output: %s", c->command->name,
+		    strerror(error ? error : EIO));
+	c->out_failed = 1;
+	cli_status(c, 1);
+	return -1;
+}
+
+int
+cli_out(struct cli *c, struct epd_span text)
+{
+	if (c->out_failed)
+		return -1;
+	errno = 0;
+	if (text.n && fwrite(text.p, 1, text.n, stdout) != text.n)
+		return lost(c, errno);
+	return 0;
+}
+
+int
+cli_line(struct cli *c, const char *text)
+{
+	if (cli_out(c, epd_span_str(text)) < 0)
+		return -1;
+	return cli_out(c, epd_span("\n", 1));
+}
+
+int
+cli_flush(struct cli *c)
+{
+	if (c->out_failed)
+		return -1;
+	errno = 0;
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return lost(c, errno);
+	return 0;
+}
+
+int
+cli_text(struct cli *c, struct epd_span text)
+{
+	const char *p = text.p;
+	int rc = 0;
+
+	if (!isatty(1))
+		return cli_out(c, text);
+	for (size_t i = 0; rc == 0 && i < text.n; i++) {
+		int control = (unsigned char)p[i] < 0x20 || p[i] == 0x7f;
+
+		if (control && p[i] != '\n' && p[i] != '\t')
+			rc = cli_out(c, epd_span("?", 1));
+		else
+			rc = cli_out(c, epd_span(p + i, 1));
+	}
+	return rc;
+}
+
+void
+cli_object(struct epd_jw *w, struct epd_buf *b)
+{
+	*w = (struct epd_jw){ .out = b };
+	epd_jw_begin(w, NULL, '{');
+	epd_jw_int(w, "schema_version", CLI_SCHEMA);
+}
+
+int
+cli_object_end(struct cli *c, struct epd_jw *w)
+{
+	epd_jw_end(w, '}');
+	epd_buf_put(w->out, "\n", 1);
+	if (w->out->failed) {
+		cli_fail(c, NULL, -ENOMEM, NULL);
+		return -1;
+	}
+	if (cli_out(c, epd_span(w->out->p, w->out->n)) < 0)
+		return -1;
+	return cli_flush(c);
+}

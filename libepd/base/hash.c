@@ -1,0 +1,175 @@
+/*
+ * hash.c - BLAKE2b and XXH3 from their libraries, CRC32C here.
+ *
+ * CRC32C's table is linear over GF(2): an entry is the xor of the entries of
+ * its index's bits, so eight numbers give all 256.
+ */
+#include "base/hash.h"
+
+#include <blake2.h>
+#include <string.h>
+#include <xxhash.h>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+_Static_assert(sizeof(blake2b_state) <= sizeof((struct epd_namer *)0)->state,
+    "a namer holds a BLAKE2b state");
+_Static_assert(_Alignof(blake2b_state) <= _Alignof(struct epd_namer),
+    "and aligns it");
+
+static blake2b_state *
+blake(struct epd_namer *n)
+{
+	return (blake2b_state *)(void *)n->state;
+}
+
+/* The library wants a pointer even for nothing. */
+static void
+feed(blake2b_state *s, const void *p, size_t n)
+{
+	if (n)
+		blake2b_update(s, p, n);
+}
+
+static void
+put_le(uint8_t *out, uint64_t v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = (uint8_t)(v >> 8 * i);
+}
+
+void
+epd_namer_begin(struct epd_namer *n, const char *what)
+{
+	blake2b_init(blake(n), EPD_NAME);
+	epd_namer_str(n, what);
+}
+
+void
+epd_namer_add(struct epd_namer *n, const void *p, size_t len)
+{
+	uint8_t head[12];
+
+	put_le(head, len < UINT32_MAX ? len : UINT32_MAX, 4);
+	put_le(head + 4, len, 8);
+	feed(blake(n), head, len < UINT32_MAX ? 4 : 12);
+	feed(blake(n), p, len);
+}
+
+void
+epd_namer_str(struct epd_namer *n, const char *s)
+{
+	epd_namer_add(n, s, s ? strlen(s) : 0);
+}
+
+void
+epd_namer_u64(struct epd_namer *n, uint64_t v)
+{
+	uint8_t b[8];
+
+	put_le(b, v, 8);
+	epd_namer_add(n, b, 8);
+}
+
+void
+epd_namer_end(struct epd_namer *n, struct epd_name *out)
+{
+	blake2b_final(blake(n), out->b, EPD_NAME);
+}
+
+int
+epd_name_equal(const struct epd_name *a, const struct epd_name *b)
+{
+	return !memcmp(a->b, b->b, EPD_NAME);
+}
+
+int
+epd_name_zero(const struct epd_name *a)
+{
+	uint8_t any = 0;
+
+	for (int i = 0; i < EPD_NAME; i++)
+		any |= a->b[i];
+	return !any;
+}
+
+uint64_t
+epd_blake2b64(struct epd_span s)
+{
+	_Alignas(64) blake2b_state state;
+	uint8_t d[8];
+	uint64_t v = 0;
+
+	blake2b_init(&state, sizeof d);
+	feed(&state, s.p, s.n);
+	blake2b_final(&state, d, sizeof d);
+	for (int i = 7; i >= 0; i--)
+		v = v << 8 | d[i];
+	return v;
+}
+
+#define BIT(i, b, v) ((i) >> (b) & 1 ? v : 0u)
+#define T1(i) (BIT(i, 0, 0xf26b8303u) ^ BIT(i, 1, 0xe13b70f7u) ^ \
+	BIT(i, 2, 0xc79a971fu) ^ BIT(i, 3, 0x8ad958cfu) ^ \
+	BIT(i, 4, 0x105ec76fu) ^ BIT(i, 5, 0x20bd8edeu) ^ \
+	BIT(i, 6, 0x417b1dbcu) ^ BIT(i, 7, 0x82f63b78u))
+#define T4(i) T1(i), T1((i) + 1), T1((i) + 2), T1((i) + 3)
+#define T16(i) T4(i), T4((i) + 4), T4((i) + 8), T4((i) + 12)
+#define T64(i) T16(i), T16((i) + 16), T16((i) + 32), T16((i) + 48)
+
+static const uint32_t crc_table[256] = { T64(0), T64(64), T64(128), T64(192) };
+
+uint32_t
+epd_crc32c_table(uint32_t crc, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	crc = ~crc;
+	for (size_t i = 0; i < n; i++)
+		crc = crc_table[(crc ^ b[i]) & 255] ^ crc >> 8;
+	return ~crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t
+crc_sse42(uint32_t crc, const uint8_t *b, size_t n)
+{
+	uint64_t c = ~crc, word;
+
+	for (; n >= 8; b += 8, n -= 8) {
+		memcpy(&word, b, 8);
+		c = _mm_crc32_u64(c, word);
+	}
+	crc = (uint32_t)c;
+	for (; n; b++, n--)
+		crc = _mm_crc32_u8(crc, *b);
+	return ~crc;
+}
+#endif
+
+uint32_t
+epd_crc32c(uint32_t crc, const void *p, size_t n)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("sse4.2"))
+		return crc_sse42(crc, p, n);
+#endif
+	return epd_crc32c_table(crc, p, n);
+}
+
+uint64_t
+epd_xxh3_64(const void *p, size_t n)
+{
+	return XXH3_64bits(p, n);
+}
+
+void
+epd_xxh3_128(uint8_t out[16], const void *p, size_t n)
+{
+	XXH128_canonical_t c;
+
+	XXH128_canonicalFromHash(&c, XXH3_128bits(p, n));
+	memcpy(out, c.digest, 16);
+}

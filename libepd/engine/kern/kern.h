@@ -1,0 +1,121 @@
+/*
+ * kern.h - what one instruction set offers, and the shapes it is offered in.
+ * The entries of every table give the same bits (ORDER.md says which); only
+ * their speed differs.  They compute under the default floating-point
+ * environment: see epd_fp_enter().
+ */
+#ifndef EPD_ENGINE_KERN_KERN_H
+#define EPD_ENGINE_KERN_KERN_H
+
+#include "engine/kern/fp.h"
+
+enum epd_type { EPD_F32, EPD_BF16, EPD_F16 };
+
+/* Tokens per step of the online softmax, per span, and per block of keys. */
+enum { EPD_UNIT = 64, EPD_SPAN = 512, EPD_LANES = 16 };
+
+/* A row's running softmax: maximum, sixteen partial sums, weighted values. */
+struct epd_soft {
+	float top;
+	float sum[16];
+	float *acc;
+};
+
+/*
+ * y[i][j] = sum over k of a row i, w row j, plus bias[j] if bias.  A long k may
+ * come in parts, all but the last multiples of 16: running sums go from one to
+ * the next in lanes, rows * cols * 16 floats.  What lies ahead bytes past each
+ * weight is fetched for later.
+ */
+struct epd_tile {
+	enum epd_type type;
+	int rows, cols;		/* rows <= mr */
+	int first, last;	/* part of k; both if it is whole */
+	long k;			/* elements in this part */
+	const float *a;		/* packed, this part of it */
+	const void *w;		/* likewise, rows ldw elements apart */
+	long ldw, ahead;
+	float *lanes;
+	const float *bias;
+	float *y;
+	long ldy;
+};
+
+struct epd_kern {
+	const char *name;
+	int mr;			/* rows in a packed panel */
+	int qr;			/* queries in a panel of attention */
+
+	void (*tile)(const struct epd_tile *g);
+	/*
+	 * Pack rows x k floats, ldx apart, as tile() wants them for weights of
+	 * type t: [ceil(k/16)][rows][16], zero-filled.
+	 */
+	void (*pack)(enum epd_type t, int rows, long k, const float *x,
+	    long ldx, float *a);
+
+	void (*rmsnorm)(long n, const float *x, const float *g, float eps,
+	    float *y);
+	void (*layernorm)(long n, const float *x, const float *g,
+	    const float *b, float eps, float *y);
+	void (*exp)(long n, const float *x, float *y);
+	void (*tanh)(long n, const float *x, float *y);
+	void (*erf)(long n, const float *x, float *y);
+	void (*silu)(long n, const float *x, const float *up, float *y);
+	void (*quick_gelu)(long n, const float *x, float *y);
+	void (*gelu_tanh)(long n, const float *x, float *y);
+	void (*gelu_erf)(long n, const float *x, float *y);
+	void (*add)(long n, const float *x, float *y);	/* y += x */
+	/* Rotate pairs (i, i + n/2) of x by the angles whose cos, sin given. */
+	void (*rope)(long n, const float *cos, const float *sin, float *x);
+
+	/*
+	 * Over a vocabulary.  top: the lowest index of the largest x, and its
+	 * value; -1 (value untouched) if n is 0 or some x is NaN.  sumexp: the
+	 * sum of exp(x - top), x[i] in lane i mod 16.  finite: 0 if some x is
+	 * NaN or infinite, else 1.
+	 */
+	long (*top)(long n, const float *x, float *value);
+	float (*sumexp)(long n, const float *x, float top);
+	int (*finite)(long n, const float *x);
+
+	/*
+	 * s[i][16 b + l] = sum over c < d of q[c][i] k[b][c][l], c ascending,
+	 * for rows <= qr and blocks of sixteen keys, at most EPD_UNIT / 16.
+	 * q is [d][rows], k[b] one block [d][16] of type EPD_F32 or EPD_BF16;
+	 * what lies ahead[b] bytes past it is fetched for later.  A row of s
+	 * is EPD_UNIT long.
+	 */
+	void (*score)(enum epd_type t, int rows, int blocks, long d,
+	    const float *q, const void *const *k, const long *ahead, float *s);
+	/*
+	 * Fold n <= EPD_UNIT scores s[row] into the states, giving weights
+	 * p[row]; a row takes its first n[row] scores only.
+	 */
+	void (*soft)(int rows, const int *n, float scale, float *s,
+	    struct epd_soft *st, long d);
+	/*
+	 * acc[row] += sum over t ascending of p[row][t] v[t]; v by pages, and
+	 * ahead as above, page by page.
+	 */
+	void (*weigh)(enum epd_type t, int rows, int n, const float *p,
+	    const void *const *v, const long *ahead, int page, long d,
+	    struct epd_soft *st);
+	/* into = into + from, both spans' states, from the later one. */
+	void (*merge)(long d, struct epd_soft *into,
+	    const struct epd_soft *from);
+	void (*finish)(long d, const struct epd_soft *st, float *y);
+};
+
+extern const struct epd_kern epd_kern_scalar;
+#if defined __x86_64__
+extern const struct epd_kern epd_kern_avx2, epd_kern_avx512;
+#endif
+
+/*
+ * The table named (scalar, avx2, avx512), or the machine's best if name is
+ * NULL; NULL if this machine or build lacks it.
+ */
+const struct epd_kern *epd_kern_get(const char *name);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * tile.h - the register tile: rows x cols dot products side by side, each in
+ * its own sixteen lanes, so a tile's shape never shows in its results.
+ */
+#ifndef EPD_ENGINE_KERN_TILE_H
+#define EPD_ENGINE_KERN_TILE_H
+
+#include "engine/kern/fold.h"
+
+INLINE void
+tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
+{
+	const long size = tsize(t), ldw = g->ldw * size, ahead = g->ahead;
+	const float *a = g->a;
+	const char *w = (const char *)g->w + col * ldw;
+	float *lanes = g->lanes + col * rows * 16;
+	const char *p[NR];
+	vn c[MR][NR][NH];
+	long k = g->k;
+
+	UNROLL for (int i = 0; i < rows; i++)
+		UNROLL for (int j = 0; j < cols; j++)
+			UNROLL for (int h = 0; h < NH; h++)
+				c[i][j][h] = g->first ? vset(0) : vld(lanes +
+				    ((j * rows + i) * NH + h) * VN);
+	for (; k >= 16; k -= 16, a += rows * 16, w += 16 * size) {
+		UNROLL for (int j = 0; j < cols; j++) {
+			p[j] = w + j * ldw;
+			__builtin_prefetch(p[j] + ahead, 0, 3);
+		}
+		step(t, rows, cols, c, a, p);
+	}
+	if (k > 0) {
+		char last[NR][64] = {{0}};
+
+		UNROLL for (int j = 0; j < cols; j++)
+			p[j] = memcpy(last[j], w + j * ldw, (size_t)(k * size));
+		step(t, rows, cols, c, a, p);
+	}
+	if (g->last) {
+		put(t, rows, cols, c, g->bias ? g->bias + col : NULL,
+		    g->y + col, g->ldy);
+		return;
+	}
+	UNROLL for (int i = 0; i < rows; i++)
+		UNROLL for (int j = 0; j < cols; j++)
+			UNROLL for (int h = 0; h < NH; h++)
+				vst(lanes + ((j * rows + i) * NH + h) * VN,
+				    c[i][j][h]);
+}
+
+/* One body per shape: the tile must live in registers. */
+INLINE void
+strip(enum epd_type t, int rows, const struct epd_tile *g)
+{
+	long j = 0;
+
+	for (; j + NR <= g->cols; j += NR)
+		tile(t, rows, NR, g, j);
+	for (; j < g->cols; j++)
+		tile(t, rows, 1, g, j);
+}
+
+#define ROWS(t, r) case r: strip(t, r, g); break
+#if defined __AVX512F__
+#define SHAPES(t) switch (g->rows) { ROWS(t, 1); ROWS(t, 2); ROWS(t, 3); \
+	ROWS(t, 4); ROWS(t, 5); ROWS(t, 6); }
+#elif defined __AVX2__
+#define SHAPES(t) switch (g->rows) { ROWS(t, 1); ROWS(t, 2); ROWS(t, 3); }
+#else
+#define SHAPES(t) switch (g->rows) { ROWS(t, 1); }
+#endif
+
+static void
+kern_tile(const struct epd_tile *g)
+{
+	switch (g->type) {
+	case EPD_F32: SHAPES(EPD_F32) break;
+	case EPD_BF16: SHAPES(EPD_BF16) break;
+	case EPD_F16: SHAPES(EPD_F16) break;
+	}
+}
+
+static void
+kern_pack(enum epd_type t, int rows, long k, const float *x, long ldx,
+    float *a)
+{
+	vn v[NH];
+
+	for (long s = 0; s < k; s += 16)
+		for (int i = 0; i < rows; i++, a += 16) {
+			for (int h = 0; h < NH; h++)
+				v[h] = vldn(x + i * ldx + s + h * VN,
+				    k - s - h * VN);
+			vturnw(t, v);
+			for (int h = 0; h < NH; h++)
+				vst(a + h * VN, v[h]);
+		}
+}
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * prefill.c - a request onto nothing or onto a state: only what is new is
+ * computed, and only the log record at the end changes anything.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "flow/prompt.h"
+#include "flow/seq.h"
+
+static int
+note(struct epd_buf *out, const char *command, const struct epd_seq *q,
+    uint64_t ns)
+{
+	struct epd_jw w = { .out = out };
+
+	epd_jw_begin(&w, NULL, '{');
+	epd_jw_str(&w, "command", command);
+	epd_jw_uint(&w, "computed", q->computed);
+	epd_jw_uint(&w, "recomputed_pages", q->lost);
+	epd_jw_uint(&w, "ns", ns);
+	epd_jw_end(&w, '}');
+	return out->failed ? -ENOMEM : 0;
+}
+
+/* Describe what seq has beyond `had` tokens in v. */
+static int
+describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
+    struct epd_version *v, struct epd_page_ref **pages)
+{
+	struct epd_page_entry *e = NULL;
+	int rc;
+
+	*pages = NULL;
+	if ((rc = epd_seq_publish(q, 0, v, &e, why)) < 0)
+		return rc;
+	if (v->npages && !(*pages = epd_calloc(v->npages, sizeof **pages))) {
+		epd_free(e);
+		return epd_why(why, -ENOMEM, "no memory");
+	}
+	for (uint32_t i = 0; i < v->npages; i++)
+		(*pages)[i] = (struct epd_page_ref){
+			.name = e[i].name, .rows = e[i].rows, .sum = e[i].sum,
+		};
+	epd_free(e);
+	v->pages = *pages;
+	v->ids = q->ids + had;
+	v->nids = (uint32_t)(q->n - had);
+	v->images = q->images + images;
+	v->nimages = q->nimages - images;
+	v->next_pos = epd_positions(q->s->model, q->anchors, (int)q->nimages,
+	    (long)q->n, 0, NULL);
+	return 0;
+}
+
+int
+epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
+    uint64_t key, uint64_t had, uint32_t images, struct epd_version *v,
+    uint32_t *version, struct epd_why *why)
+{
+	struct epd_page_ref *pages;
+	int rc = describe(q, had, images, why, v, &pages);
+
+	if (rc == 0)
+		rc = epd_shard_advance(q->w->shard, state, expect, key, v,
+		    version, why);
+	if (rc < 0 && rc != EPD_EUNSURE && v->run)
+		epd_run_free(q->w->runs, v->run);
+	epd_free(pages);
+	if (rc == 0)
+		epd_count(q->s->store->metrics, EPD_M_STATES_ADVANCED, 1);
+	return rc;
+}
+
+static int
+create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
+    uint32_t *state, struct epd_why *why)
+{
+	struct epd_session *s = q->s;
+	struct epd_page_ref *pages;
+	struct epd_buf fp = {0};
+	struct epd_state st = {
+		.ttl_deadline_ms = p->ttl_ms ?
+		    epd_clock_wall_ms() + p->ttl_ms : 0,
+		.page_tokens = (uint32_t)s->shape.tokens,
+		.kv_type = (uint32_t)s->shape.type,
+		.page_bytes = s->page_bytes,
+		.model_fp = s->model_fp,
+		.model_path = epd_model_path(s->model),
+		.tenant = s->store->tenant,
+	};
+	int rc = epd_session_fingerprint(s, &fp);
+
+	if (rc < 0)
+		return epd_why(why, rc, "no memory");
+	st.fingerprint = epd_buf_cstr(&fp);
+	epd_session_base(s, &st.base);
+	rc = describe(q, 0, 0, why, v, &pages);
+	if (rc == 0)
+		rc = epd_shard_create(q->w->shard, &st, v, state, why);
+	if (rc < 0 && rc != EPD_EUNSURE && v->run)
+		epd_run_free(q->w->runs, v->run);
+	epd_free(pages);
+	epd_buf_free(&fp);
+	if (rc == 0)
+		epd_count(s->store->metrics, EPD_M_STATES_CREATED, 1);
+	return rc;
+}
+
+/* Open where the request goes and take up what is there. */
+static int
+target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
+    uint32_t *version, struct epd_why *why)
+{
+	struct epd_state st;
+	int rc = epd_workflow_open(w, q->s->store, p->workflow, 0, why);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_state(w->shard, p->state, &st);
+	if (rc < 0)
+		return epd_why(why, rc, "%s/s%u: %s", w->name, p->state,
+		    epd_strerror(rc));
+	*version = st.versions;
+	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
+		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
+		    p->state, epd_status_name(st.status));
+	if (p->expect && p->expect != st.versions)
+		return epd_why(why, EPD_EVERSION, "%s/s%u is at @%u, not @%u",
+		    w->name, p->state, st.versions, p->expect);
+	return epd_seq_load(q, p->state, st.versions, why);
+}
+
+static int
+work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
+    struct epd_prefilled *out, struct epd_why *why)
+{
+	struct epd_request r = {0};
+	struct epd_version v = {0};
+	struct epd_buf text = {0};
+	uint64_t from = epd_clock_boot_ns(), had, before;
+	uint32_t images, version = 0, state = p->state;
+	int rc = p->state ? target(q, p, w, &version, why) : 0;
+
+	if (rc < 0)
+		return rc;
+	had = q->n;
+	images = q->nimages;
+	before = q->rows;
+	rc = epd_request_make(&r, q->s, p, p->state ? &q->head : NULL, why);
+	for (int i = 0; rc == 0 && i < r.nimages; i++)
+		r.rows.image[i].at += had;
+	if (rc == 0)
+		rc = epd_seq_extend(q, r.ids.v, r.ids.n, r.rows.image,
+		    r.rows.rows, (size_t)r.nimages, why);
+	if (rc == 0 && !p->state) {
+		/* A workflow is made as late as can be, so failures leave none. */
+		rc = epd_workflow_make(q->s->store, p->workflow, out->workflow,
+		    why);
+		if (rc == 0)
+			rc = epd_workflow_open(w, q->s->store, out->workflow,
+			    0, why);
+	}
+	if (rc == 0)
+		rc = epd_seq_compute(q, q->n - 1, p, why);
+	if (rc == 0)
+		rc = note(&text, "prefill", q, epd_clock_boot_ns() - from);
+	v.turn = (uint8_t)r.turn;
+	v.note = epd_span(text.p, text.n);
+	v.sampling = q->head.sampling;
+	if (rc == 0 && p->state)
+		rc = epd_seq_advance(q, p->state, version, p->key, had, images,
+		    &v, &version, why);
+	else if (rc == 0 && (rc = create(q, p, &v, &state, why)) == 0)
+		version = 1;
+	if (rc == 0) {
+		memcpy(out->workflow, w->name, sizeof out->workflow);
+		out->state = state;
+		out->version = version;
+		out->tokens = q->n;
+		out->fresh = q->computed;
+		out->reused = before;
+		out->lost = q->lost;
+		out->images = (uint32_t)r.nimages;
+		out->encoded = r.rows.encoded;
+		out->hits = r.rows.hits;
+		out->ns = epd_clock_boot_ns() - from;
+	}
+	epd_buf_free(&text);
+	epd_request_free(&r);
+	return rc;
+}
+
+int
+epd_flow_prefill(struct epd_session *s, const struct epd_prefill *p,
+    struct epd_prefilled *out, struct epd_why *why)
+{
+	struct epd_workflow w = { .dirfd = -1, .runs = -1 };
+	struct epd_prefilled done = {0};
+	struct epd_runs *runs;
+	struct epd_seq q;
+	int rc = epd_runs_new(&runs);
+
+	if (rc < 0)
+		return epd_why(why, rc, "no memory");
+	epd_seq_begin(&q, s, &w, runs);
+	rc = work(&q, p, &w, &done, why);
+	epd_log(&s->store->log, "op=prefill state=%s/s%u rc=%d tokens=%llu "
+	    "computed=%llu", done.workflow, done.state, rc,
+	    (unsigned long long)done.tokens, (unsigned long long)done.fresh);
+	epd_seq_free(&q);
+	epd_runs_free(runs);
+	epd_workflow_close(&w);
+	if (rc == 0)
+		*out = done;
+	return rc;
+}

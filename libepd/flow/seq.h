@@ -1,0 +1,99 @@
+/*
+ * seq.h - a sequence being worked on: a state's tokens and images, the pages
+ * found for them, and a run of new pages behind those.  Not for outsiders.
+ *
+ *  1. Pages hold tokens [0, rows); page i lies at page[i] for i * T < rows.
+ *  2. Pages from first on are in fresh, which nobody else sees until it is
+ *     published; all before are read-only mappings.
+ *  3. A page table's pointers are equal for sequences that share a run and came
+ *     from the same struct epd_runs, so that attention reads it once.
+ */
+#ifndef EPD_FLOW_SEQ_H
+#define EPD_FLOW_SEQ_H
+
+#include "flow/inner.h"
+#include "page/page.h"
+
+/* Published runs opened so far, each mapped once. */
+struct epd_runs;
+int epd_runs_new(struct epd_runs **out);
+void epd_runs_free(struct epd_runs *r);
+/* As epd_run_open, and every page's checksum is looked at the first time. */
+int epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_run **out, struct epd_why *why);
+
+struct epd_seq {
+	struct epd_session *s;
+	struct epd_workflow *w;
+	struct epd_runs *runs;
+	int32_t *ids;
+	uint64_t n, cap;
+	struct epd_image_ref *images;
+	struct epd_anchor *anchors;	/* the same images, as the engine has them */
+	struct epd_visual *visual;	/* rows NULL until needed */
+	uint32_t nimages;
+	void **own;			/* rows loaded here; others are on loan */
+	int nown;
+	void **page;
+	struct epd_name *name;		/* of page i */
+	long npages, pcap;
+	uint64_t rows;
+	struct epd_run *fresh;
+	long first;
+	struct epd_run **kept;		/* computed, never published */
+	int nkept;
+	uint64_t lost, computed;
+	int32_t (*pos)[3];
+	long npos;
+	struct epd_version head;	/* of the version loaded; its arrays are void */
+};
+
+void epd_seq_begin(struct epd_seq *q, struct epd_session *s,
+    struct epd_workflow *w, struct epd_runs *runs);
+void epd_seq_free(struct epd_seq *q);
+
+/*
+ * Take up version `version` (0: newest) of a state: its tokens, images and
+ * pages.  Pages that are missing or damaged are computed again, checked against
+ * what the log says of them, and published under their old run.
+ * Fails: EPD_ENOSTATE, EPD_EMODEL, EPD_ESUSPECT, EPD_ECORRUPT (a recomputed
+ * page differs from the record), and as the engine.
+ */
+int epd_seq_load(struct epd_seq *q, uint32_t state, uint32_t version,
+    struct epd_why *why);
+/*
+ * Put ids and images (absolute at) behind; rows[i], if rows is given, is lent
+ * until the sequence is freed.  -ENOMEM, EPD_ETOOBIG.
+ */
+int epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
+    const struct epd_image_ref *images, void *const *rows, size_t nimages,
+    struct epd_why *why);
+
+/* Room for n entries of the page table.  -ENOMEM. */
+int epd_seq_table(struct epd_seq *q, long n);
+void epd_seq_shape(const struct epd_session *s, struct epd_run_shape *out);
+
+/* Make room and rows for tokens [rows, upto), and say them to the engine. */
+int epd_seq_chunk(struct epd_seq *q, uint64_t upto, struct epd_chunk *out,
+    struct epd_why *why);
+/* Compute up to there, in chunks of the configured size.  stop, progress as in struct epd_prefill. */
+int epd_seq_compute(struct epd_seq *q, uint64_t upto,
+    const struct epd_prefill *p, struct epd_why *why);
+/*
+ * Publish the fresh pages under run (0: a new id) and describe them in v: run,
+ * first_page, pages, npages.  Owns: *entries is the caller's to free.
+ */
+int epd_seq_publish(struct epd_seq *q, uint64_t run, struct epd_version *v,
+    struct epd_page_entry **entries, struct epd_why *why);
+
+/*
+ * Publish, and advance the state from version expect by what the sequence has
+ * beyond its first `had` tokens and `images` images.  v comes with turn, finish,
+ * sampling, logprobs and note.  On failure the run is freed again.
+ */
+int epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
+    uint64_t key, uint64_t had, uint32_t images, struct epd_version *v,
+    uint32_t *version, struct epd_why *why);
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * store.c - opening a store.
+ *
+ *  1. The file `store` makes a directory one: "epd-store 1\nuuid HEX\n".  It is
+ *     linked into place whole, so of several makers at once one wins and all
+ *     use what it wrote.
+ *  2. A directory that holds other things and no `store` is left alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "flow/store.h"
+
+#define STORE_HEAD "epd-store 1\nuuid "
+
+static int
+foreign(void *arg, const char *name)
+{
+	(void)arg;
+	return strncmp(name, ".tmp.", 5) ? 1 : 0;
+}
+
+/* Write the store file nobody has written yet; losing the race is fine. */
+static int
+found(int dirfd)
+{
+	char text[64], hex[33], name[32];
+	uint8_t raw[24];
+	int fd, rc;
+
+	if (getrandom(raw, sizeof raw, 0) != sizeof raw)
+		return -EIO;
+	epd_hex_format(hex, raw, 16);
+	snprintf(text, sizeof text, STORE_HEAD "%s\n", hex);
+	epd_hex_format(hex, raw + 16, 8);
+	snprintf(name, sizeof name, ".tmp.%s", hex);
+	fd = epd_file_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0)
+		return fd;
+	rc = epd_file_pwrite(fd, text, strlen(text), 0);
+	if (rc == 0)
+		rc = epd_file_datasync(fd);
+	close(fd);
+	if (rc == 0 && linkat(dirfd, name, dirfd, "store", 0) < 0 &&
+	    errno != EEXIST)
+		rc = -errno;
+	unlinkat(dirfd, name, 0);
+	return rc < 0 ? rc : epd_dir_sync(dirfd);
+}
+
+static int
+identify(struct epd_store *s, int create, struct epd_why *why)
+{
+	const size_t head = strlen(STORE_HEAD);
+	struct epd_buf b = {0};
+	char hex[33];
+	int rc = epd_file_read(s->dirfd, "store", 256, &b);
+
+	if (rc == -ENOENT && create) {
+		if (epd_dir_each(s->dirfd, foreign, NULL) > 0)
+			return epd_why(why, EPD_EFORMAT,
+			    "%s: holds other files and is not a store",
+			    s->path);
+		if ((rc = found(s->dirfd)) == 0)
+			rc = epd_file_read(s->dirfd, "store", 256, &b);
+	}
+	if (rc == -ENOENT)
+		return epd_why(why, EPD_ENOTHING, "%s: not a store", s->path);
+	if (rc < 0)
+		return epd_why(why, rc, "%s/store: %s", s->path,
+		    epd_strerror(rc));
+	if (b.n == head + 33 && !memcmp(b.p, STORE_HEAD, head)) {
+		memcpy(hex, b.p + head, 32);
+		hex[32] = 0;
+		rc = epd_hex_parse(s->uuid, 16, hex);
+	} else if (b.n > 10 && !memcmp(b.p, "epd-store ", 10)) {
+		rc = EPD_EKIND;
+	} else {
+		rc = EPD_EFORMAT;
+	}
+	epd_buf_free(&b);
+	if (rc < 0)
+		return epd_why(why, rc == EPD_EKIND ? rc : EPD_ECORRUPT,
+		    "%s/store: %s", s->path, rc == EPD_EKIND ?
+		    epd_strerror(rc) : "is damaged");
+	return 0;
+}
+
+static int
+parts(struct epd_store *s, struct epd_why *why)
+{
+	struct epd_features_options fo = {
+		.ttl_ms = (uint64_t)s->config.feature_ttl_ms,
+		.sync = s->config.state_sync,
+	};
+	int rc;
+
+	if ((s->workflows = epd_dir_make(s->dirfd, "w")) < 0)
+		return epd_why(why, s->workflows, "%s/w: %s", s->path,
+		    epd_strerror(s->workflows));
+	if ((s->cache = epd_dir_make(s->dirfd, "cache")) < 0)
+		return epd_why(why, s->cache, "%s/cache: %s", s->path,
+		    epd_strerror(s->cache));
+	if ((rc = epd_metrics_open(&s->metrics, s->dirfd)) < 0)
+		return epd_why(why, rc, "%s/metrics: %s", s->path,
+		    epd_strerror(rc));
+	if ((rc = epd_procs_open(&s->procs, s->dirfd)) < 0)
+		return epd_why(why, rc, "%s/procs: %s", s->path,
+		    epd_strerror(rc));
+	fo.metrics = s->metrics;
+	if ((rc = epd_features_open(&s->features, s->dirfd, &fo)) < 0)
+		return epd_why(why, rc, "%s/features: %s", s->path,
+		    epd_strerror(rc));
+	return epd_memory_open(&s->memory, s->config.memory_dir, s->uuid,
+	    s->path, (uint64_t)s->config.memory_cap, why);
+}
+
+/* The directory itself, absolute, 0700, ours. */
+static int
+place(struct epd_store *s, const struct epd_store_options *o,
+    struct epd_why *why)
+{
+	struct stat st;
+	char *real;
+	int rc;
+
+	if (o->create) {
+		s->dirfd = epd_dir_make(AT_FDCWD, o->path);
+	} else {
+		s->dirfd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		s->dirfd = s->dirfd < 0 ? -errno : s->dirfd;
+	}
+	if (s->dirfd < 0) {
+		rc = s->dirfd == -ENOENT ? EPD_ENOTHING : s->dirfd;
+		return epd_why(why, rc, "%s: %s", o->path,
+		    rc == EPD_ENOTHING ? "no such store" : epd_strerror(rc));
+	}
+	if (fstat(s->dirfd, &st) < 0)
+		return epd_why(why, -errno, "%s: %s", o->path,
+		    strerror(errno));
+	if (st.st_uid != geteuid())
+		return epd_why(why, -EPERM, "%s: belongs to another user",
+		    o->path);
+	if (!(real = realpath(o->path, NULL)))
+		return epd_why(why, -errno, "%s: %s", o->path,
+		    strerror(errno));
+	s->path = epd_strdup(real);
+	free(real);
+	return s->path ? 0 : -ENOMEM;
+}
+
+int
+epd_store_open(struct epd_store **out, const struct epd_store_options *o,
+    struct epd_why *why)
+{
+	struct epd_store *s = epd_calloc(1, sizeof *s);
+	int rc;
+
+	if (!s)
+		return epd_why(why, -ENOMEM, "%s", epd_strerror(-ENOMEM));
+	s->dirfd = s->workflows = s->cache = -1;
+	s->config = *o->config;
+	s->log = o->log;
+	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
+	if ((rc = place(s, o, why)) < 0 ||
+	    (rc = identify(s, o->create, why)) < 0 ||
+	    (rc = parts(s, why)) < 0) {
+		epd_store_close(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+void
+epd_store_close(struct epd_store *s)
+{
+	if (!s)
+		return;
+	epd_memory_close(s->memory);
+	epd_features_close(s->features);
+	epd_procs_close(s->procs);
+	epd_metrics_close(s->metrics);
+	if (s->cache >= 0)
+		close(s->cache);
+	if (s->workflows >= 0)
+		close(s->workflows);
+	if (s->dirfd >= 0)
+		close(s->dirfd);
+	epd_free(s->path);
+	epd_free(s);
+}

@@ -1,0 +1,221 @@
+/* view.c - lists of states, their tokens, and workflows drawn as trees. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "flow/book.h"
+
+static int
+line_of(const struct epd_workflow *w, const struct epd_book *b,
+    const struct epd_state *st, struct epd_state_line *l)
+{
+	struct epd_chain c = {0};
+	struct epd_weight x;
+	int rc = epd_chain_of(&c, w->shard, st->id, 0);
+
+	if (rc == 0)
+		rc = epd_book_weigh(b, w->shard, &c, &x);
+	epd_chain_free(&c);
+	if (rc < 0)
+		return rc;
+	*l = (struct epd_state_line){
+		.workflow = w->name,
+		.state = st->id,
+		.versions = st->versions,
+		.status = epd_book_status(st, &x),
+		.tokens = x.tokens,
+		.images = x.images,
+		.pages = x.pages,
+		.missing = x.missing,
+		.private_bytes = x.private_bytes,
+		.shared_bytes = x.shared_bytes,
+		.proportional_bytes = x.proportional_bytes,
+		.created_ms = st->created_ms,
+		.changed_ms = x.head.wall_ms,
+		.ttl_deadline_ms = st->ttl_deadline_ms,
+		.parent_state = st->parent_state,
+		.parent_version = st->parent_version,
+	};
+	return 0;
+}
+
+struct lister {
+	struct epd_store *s;
+	int (*fn)(void *arg, const struct epd_state_line *l);
+	void *arg;
+	struct epd_why *why;
+	int all;
+};
+
+static int
+states_of(void *arg, const char *name)
+{
+	struct lister *l = arg;
+	struct epd_workflow w;
+	struct epd_book b = {0};
+	struct epd_state st;
+	uint32_t after = 0;
+	int rc = epd_workflow_open(&w, l->s, name, 1, l->why);
+
+	/* One that has been made and not yet written to is no fault in a list. */
+	if (rc < 0)
+		return rc == EPD_ENOTHING && l->all ? 0 : rc;
+	rc = epd_book_open(&b, &w, l->why);
+	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
+		struct epd_state_line line;
+
+		after = st.id;
+		rc = line_of(&w, &b, &st, &line);
+		if (rc < 0)
+			epd_why(l->why, rc, "%s/s%u: %s", name, st.id,
+			    epd_strerror(rc));
+		else
+			rc = l->fn(l->arg, &line);
+	}
+	epd_book_close(&b);
+	epd_workflow_close(&w);
+	return rc == EPD_ENOSTATE ? 0 : rc;
+}
+
+int
+epd_view_states(struct epd_store *s, const char *workflow,
+    int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
+    struct epd_why *why)
+{
+	struct lister l = { s, fn, arg, why, workflow == NULL };
+
+	return workflow ? states_of(&l, workflow) :
+	    epd_workflow_each(s, states_of, &l);
+}
+
+int
+epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
+    uint64_t *n, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct epd_chain c = {0};
+	struct epd_version v = {0};
+	int32_t *out = NULL;
+	uint64_t count = 0;
+	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_chain_of(&c, w.shard, ref->state, ref->version);
+	if (rc == 0)
+		rc = epd_shard_node(w.shard, c.node[c.n - 1], &v);
+	if (rc == 0 && !(out = epd_calloc(v.start + v.nids + 1, sizeof *out)))
+		rc = -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < c.n; i++)
+		if ((rc = epd_shard_node(w.shard, c.node[i], &v)) == 0) {
+			memcpy(out + count, v.ids, v.nids * sizeof *out);
+			count += v.nids;
+		}
+	epd_chain_free(&c);
+	epd_workflow_close(&w);
+	if (rc < 0) {
+		char name[EPD_REF_TEXT];
+
+		epd_free(out);
+		epd_ref_format(name, ref->workflow, ref->state, ref->version);
+		return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
+		    "no such version" : epd_strerror(rc));
+	}
+	*ids = out;
+	*n = count;
+	return 0;
+}
+
+/* ---- the tree ---- */
+
+struct forest {
+	struct epd_state_line *v;
+	size_t n, cap;
+	struct epd_buf *out;
+};
+
+static int
+plant(void *arg, const struct epd_state_line *l)
+{
+	struct forest *f = arg;
+
+	if (f->n == f->cap) {
+		size_t cap = f->cap ? 2 * f->cap : 64;
+		void *p = epd_realloc(f->v, cap * sizeof *f->v);
+
+		if (!p)
+			return -ENOMEM;
+		f->v = p;
+		f->cap = cap;
+	}
+	f->v[f->n] = *l;
+	f->v[f->n++].workflow = NULL;
+	return 0;
+}
+
+static const struct epd_state_line *
+parent_of(const struct forest *f, const struct epd_state_line *l)
+{
+	for (size_t i = 0; l->parent_state && i < f->n; i++)
+		if (f->v[i].state == l->parent_state)
+			return f->v + i;
+	return NULL;
+}
+
+static void
+label(struct forest *f, const struct epd_state_line *l)
+{
+	struct epd_buf *b = f->out;
+
+	epd_buf_fmt(b, "s%u@%u %s, %llu tokens", l->state, l->versions,
+	    l->status, (unsigned long long)l->tokens);
+	if (l->images)
+		epd_buf_fmt(b, ", %u image%s", l->images,
+		    l->images == 1 ? "" : "s");
+	if (l->missing)
+		epd_buf_fmt(b, ", %llu of %llu pages not in memory",
+		    (unsigned long long)l->missing,
+		    (unsigned long long)l->pages);
+	if (l->parent_state)
+		epd_buf_fmt(b, ", from s%u@%u%s", l->parent_state,
+		    l->parent_version, parent_of(f, l) ? "" : " (released)");
+	epd_buf_str(b, "\n");
+}
+
+/* Branches of parent (NULL: the roots), each beneath what leads to it. */
+static void
+branches(struct forest *f, const struct epd_state_line *parent,
+    const char *lead)
+{
+	size_t last = f->n;
+	struct epd_buf deeper = {0};
+
+	for (size_t i = 0; i < f->n; i++)
+		if (parent_of(f, f->v + i) == parent)
+			last = i;
+	for (size_t i = 0; i < f->n; i++) {
+		if (parent_of(f, f->v + i) != parent)
+			continue;
+		epd_buf_fmt(f->out, "%s%s-- ", lead, i == last ? "`" : "|");
+		label(f, f->v + i);
+		epd_buf_fmt(&deeper, "%s%s   ", lead, i == last ? " " : "|");
+		branches(f, f->v + i, epd_buf_cstr(&deeper));
+		epd_buf_free(&deeper);
+	}
+}
+
+int
+epd_view_tree(struct epd_store *s, const char *workflow, struct epd_buf *out,
+    struct epd_why *why)
+{
+	struct forest f = { .out = out };
+	int rc = epd_view_states(s, workflow, plant, &f, why);
+
+	if (rc == 0) {
+		epd_buf_fmt(out, "%s\n", workflow);
+		branches(&f, NULL, "");
+	}
+	epd_free(f.v);
+	return rc < 0 ? rc : out->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,58 @@
+/* view.h - looking at a store and keeping house. */
+#ifndef EPD_FLOW_VIEW_H
+#define EPD_FLOW_VIEW_H
+
+#include "base/span.h"
+#include "flow/store.h"
+
+/* One line a state for `ls`. */
+struct epd_state_line {
+	const char *workflow;
+	uint32_t state, versions;
+	const char *status;		/* ACTIVE, SHARED, ... (from counts) */
+	uint64_t tokens;
+	uint32_t images;
+	uint64_t pages, missing;	/* pages; those not in memory now */
+	uint64_t private_bytes, shared_bytes, proportional_bytes;
+	uint64_t created_ms, changed_ms, ttl_deadline_ms;
+	uint32_t parent_state, parent_version;
+};
+/* States of a workflow, or of all (NULL), in natural order. */
+int epd_view_states(struct epd_store *s, const char *workflow,
+    int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
+    struct epd_why *why);
+
+/*
+ * What a ref names as one JSON object with schema_version: a state with every
+ * field of R's MultimodalState, FeatureBundleRef and KVPageRef, a workflow, or
+ * a feature.  Fails: EPD_ENOSTATE, EPD_ENOTHING, -errno.
+ */
+int epd_view_json(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_buf *out, struct epd_why *why);
+/* The token ids of a state's version (0: newest), and the text of its tokens is the caller's to make. */
+int epd_view_tokens(struct epd_store *s, const struct epd_ref *ref,
+    int32_t **ids, uint64_t *n, struct epd_why *why);
+/* The branches of a workflow drawn as text lines. */
+int epd_view_tree(struct epd_store *s, const char *workflow,
+    struct epd_buf *out, struct epd_why *why);
+
+/* release_state, and its runs are unlinked. */
+int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
+    const char *reason, struct epd_why *why);
+
+/* Every invariant that can be proven of a workflow ("" all, features and memory too). */
+int epd_flow_check(struct epd_store *s, const char *workflow,
+    void (*fault)(void *arg, const char *text), void *arg, struct epd_why *why);
+
+struct epd_swept {
+	uint64_t states, runs, run_bytes, features, orphans, feature_bytes, memory_folders, temporaries;
+	uint64_t ns;
+};
+/* Reclaim what nobody needs: expired states, orphan runs, expired features, leftovers. */
+int epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why);
+
+/* Gauges and counters, R's groups and P's names: Prometheus text, or one JSON object. */
+int epd_view_metrics(struct epd_store *s, int json, struct epd_buf *out,
+    struct epd_why *why);
+
+#endif

@@ -1,0 +1,131 @@
+/* work.h - encode, prefill and decode. */
+#ifndef EPD_FLOW_WORK_H
+#define EPD_FLOW_WORK_H
+
+#include <signal.h>
+
+#include "base/json.h"
+#include "flow/session.h"
+
+/* ---- encode ---- */
+
+struct epd_encoded {
+	struct epd_name fp;
+	uint32_t grid[3];	/* patches, before merging */
+	uint32_t tokens;
+	int hit;		/* 1: the encoder did not run */
+	int memo;		/* 1: the file was not even decoded */
+	uint64_t ns;
+};
+/*
+ * An image file to a committed, read-back feature.  Fails: EPD_EFORMAT,
+ * EPD_ETOOBIG, EPD_EUNSUPPORTED, -errno (-ENOSPC: nothing is left behind).
+ */
+int epd_flow_encode(struct epd_session *s, const char *path,
+    struct epd_encoded *out, struct epd_why *why);
+
+/* ---- prefill ---- */
+
+/* One image of a request: a file, or a feature of this store by name. */
+struct epd_request_image {
+	const char *path;	/* NULL: feature */
+	struct epd_name feature;
+};
+
+enum epd_prompt_kind { EPD_PROMPT_TURN, EPD_PROMPT_MESSAGES, EPD_PROMPT_RAW, EPD_PROMPT_CONTINUE };
+
+struct epd_prefill {
+	enum epd_prompt_kind kind;
+	/* TURN: one message's content (parts; each image part takes the next of images) */
+	const struct epd_json *content;
+	const char *role;		/* "user" */
+	const char *system;		/* a system turn before it, or NULL; first turn only */
+	/* MESSAGES: the usual chat array; its images are resolved beneath image_dir */
+	const struct epd_json *messages;
+	const struct epd_json *tools;	/* TURN on a new state and MESSAGES, or NULL */
+	/*
+	 * RAW, CONTINUE: text, whose special tokens count in RAW only.  RAW: each
+	 * image pad takes the next image; with no pad all images come first.
+	 */
+	struct epd_span text;
+	const struct epd_request_image *images;
+	int nimages;
+	int vision_id;			/* "Picture 1: " before images */
+	int no_generation;		/* leave out the assistant's opening */
+	/* where to: state 0 makes one in workflow ("" makes one of those too) */
+	const char *workflow;
+	uint32_t state;
+	uint32_t expect;		/* version it must have, 0: whatever it has */
+	uint64_t key;			/* idempotency */
+	uint64_t ttl_ms;		/* of a new state; 0: none */
+	const volatile sig_atomic_t *stop;	/* nonzero: give up before the next chunk; may be NULL */
+	void (*progress)(void *arg, uint64_t done, uint64_t total);
+	void *arg;
+};
+
+struct epd_prefilled {
+	char workflow[EPD_WORKFLOW];
+	uint32_t state, version;
+	uint64_t tokens;	/* of the state now */
+	uint64_t fresh;		/* computed here */
+	uint64_t reused;	/* found in pages */
+	uint64_t lost;		/* pages found missing and computed again */
+	uint32_t images, encoded, hits;
+	uint64_t ns;
+};
+/*
+ * Fails: EPD_EFORMAT, EPD_ETOOBIG (past the model's positions), EPD_ENOSTATE,
+ * EPD_EVERSION, EPD_EMODEL, EPD_ESUSPECT, EPD_EUSAGE (unknown template: --raw),
+ * -EINTR (stopped).  On failure no state has changed.
+ */
+int epd_flow_prefill(struct epd_session *s, const struct epd_prefill *p,
+    struct epd_prefilled *out, struct epd_why *why);
+
+/* ---- decode ---- */
+
+struct epd_token_event {
+	int which;			/* index of the state in the request */
+	uint64_t index;			/* of the token in its sequence */
+	int32_t id;
+	float logprob;
+	const struct epd_sampled *top;	/* the most probable, ntop of them */
+	int ntop;
+	struct epd_span text;		/* whole characters let out by this token */
+};
+/* The last word on a state: finish is why, text what was still held. */
+struct epd_decode_end {
+	int which, rc;			/* rc: 0, or why this one failed (nothing of it kept) */
+	enum epd_finish finish;
+	uint32_t version;		/* as committed */
+	uint64_t tokens, fresh, lost;	/* length now; drawn; pages computed again */
+	struct epd_span text;
+	struct epd_why why;
+};
+
+struct epd_decode {
+	const struct epd_ref *states;
+	int n;
+	int64_t most;			/* tokens to draw a state; < 0: to the end */
+	int has_temp, has_top_k, has_top_p, has_penalty;	/* else: the checkpoint's */
+	struct epd_sampler sampler;
+	int logprobs;			/* of the most probable, 0..20 */
+	const char *const *stop;	/* strings */
+	int nstop;
+	int ignore_eos;
+	const volatile sig_atomic_t *interrupt;	/* nonzero: stop after the current token */
+	/* nonzero from token interrupts */
+	int (*token)(void *arg, const struct epd_token_event *e);
+	void (*end)(void *arg, const struct epd_decode_end *e);
+	void *arg;
+};
+/*
+ * All states run as one batch.  Each is committed as one new version when it
+ * ends.  Returns 0, or the gravest rc of the ends; end is called once a state.
+ */
+int epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
+    struct epd_why *why);
+/* The model path a state carries, for commands without -m.  Owns: caller frees. */
+int epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
+    char **path, struct epd_why *why);
+
+#endif

@@ -1,0 +1,283 @@
+/* workflow.c - workflows by name, and refs as people write them. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "flow/store.h"
+
+int
+epd_workflow_name_ok(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= EPD_WORKFLOW || name[0] == '.' || name[0] == '-')
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
+			return 0;
+	return 1;
+}
+
+/* Digits alone, no sign, no leading zero, at most a u32. */
+static int
+number(const char **p, uint32_t *out)
+{
+	uint64_t v = 0;
+	const char *s = *p;
+
+	if (*s < '1' || *s > '9')
+		return -EINVAL;
+	for (; *s >= '0' && *s <= '9'; s++)
+		if ((v = v * 10 + (uint64_t)(*s - '0')) > UINT32_MAX)
+			return -EINVAL;
+	*p = s;
+	*out = (uint32_t)v;
+	return 0;
+}
+
+struct candidates {
+	struct epd_name first;
+	struct epd_buf text;
+	int n;
+};
+
+static int
+candidate(void *arg, const struct epd_name *fp)
+{
+	struct candidates *c = arg;
+	char hex[2 * EPD_NAME + 1];
+
+	epd_hex_format(hex, fp->b, EPD_NAME);
+	if (c->n++ == 0)
+		c->first = *fp;
+	if (c->n <= 4)
+		epd_buf_fmt(&c->text, " f:%.16s", hex);
+	return 0;
+}
+
+static int
+feature(struct epd_ref *r, struct epd_store *s, const char *text,
+    struct epd_why *why)
+{
+	const char *hex = text + 2;
+	size_t n = strlen(hex);
+	struct candidates c = {0};
+	int rc = 0;
+
+	if (n < 4 || n > 2 * EPD_NAME || strspn(hex, "0123456789abcdef") != n)
+		return epd_why(why, EPD_EUSAGE, "%.80s: a feature is f: and 4 "
+		    "to 64 lower-case hexadecimal digits", text);
+	if (n == 2 * EPD_NAME)
+		return epd_hex_parse(r->feature.b, EPD_NAME, hex);
+	rc = epd_feature_each(s->features, hex, candidate, &c);
+	if (rc == 0 && c.n == 0)
+		rc = epd_why(why, EPD_ENOTHING, "%s: no such feature", text);
+	else if (rc == 0 && c.n > 1)
+		rc = epd_why(why, EPD_EAMBIGUOUS, "%s: could be%s%s", text,
+		    epd_buf_cstr(&c.text), c.n > 4 ? " ..." : "");
+	else if (rc == 0)
+		r->feature = c.first;
+	epd_buf_free(&c.text);
+	return rc;
+}
+
+int
+epd_ref_parse(struct epd_ref *out, struct epd_store *s, const char *text,
+    struct epd_why *why)
+{
+	struct epd_ref r = {0};
+	const char *p = strchr(text, '/');
+	size_t n = p ? (size_t)(p - text) : strlen(text);
+	int rc;
+
+	if (!strncmp(text, "f:", 2)) {
+		r.kind = EPD_REF_FEATURE;
+		if ((rc = feature(&r, s, text, why)) < 0)
+			return rc;
+		*out = r;
+		return 0;
+	}
+	if (n < sizeof r.workflow) {
+		memcpy(r.workflow, text, n);
+		r.kind = EPD_REF_WORKFLOW;
+		if (p) {
+			r.kind = EPD_REF_STATE;
+			p++;
+			if (*p++ != 's' || number(&p, &r.state) < 0 ||
+			    (*p == '@' && (p++, number(&p, &r.version) < 0)) ||
+			    *p)
+				n = 0;
+		}
+		if (n && epd_workflow_name_ok(r.workflow)) {
+			*out = r;
+			return 0;
+		}
+	}
+	return epd_why(why, EPD_EUSAGE, "%.80s: not a state (w1/s3, w1/s3@2), "
+	    "workflow (w1) or feature (f:HEX)", text);
+}
+
+const char *
+epd_ref_format(char out[EPD_REF_TEXT], const char *workflow, uint32_t state,
+    uint32_t version)
+{
+	if (version)
+		snprintf(out, EPD_REF_TEXT, "%s/s%u@%u", workflow, state,
+		    version);
+	else
+		snprintf(out, EPD_REF_TEXT, "%s/s%u", workflow, state);
+	return out;
+}
+
+static int
+highest(void *arg, const char *name)
+{
+	uint32_t *most = arg, v;
+	const char *p = name + 1;
+
+	if (name[0] == 'w' && number(&p, &v) == 0 && !*p && v > *most)
+		*most = v;
+	return 0;
+}
+
+int
+epd_workflow_make(struct epd_store *s, const char *name,
+    char out[EPD_WORKFLOW], struct epd_why *why)
+{
+	char made[EPD_WORKFLOW];
+	uint32_t n = 0;
+	int rc;
+
+	if (*name && !epd_workflow_name_ok(name))
+		return epd_why(why, EPD_EUSAGE, "%.80s: a workflow's name is 1 "
+		    "to 63 letters, digits, '.', '_', '-', and begins with "
+		    "neither '.' nor '-'", name);
+	if (!*name && (rc = epd_dir_each(s->workflows, highest, &n)) < 0)
+		return epd_why(why, rc, "%s/w: %s", s->path, epd_strerror(rc));
+	do {
+		if (*name)
+			snprintf(made, sizeof made, "%s", name);
+		else
+			snprintf(made, sizeof made, "w%u", ++n);
+		rc = mkdirat(s->workflows, made, 0700) < 0 ? -errno : 0;
+	} while (rc == -EEXIST && !*name);
+	if (rc < 0 && rc != -EEXIST)
+		return epd_why(why, rc, "%s/w/%s: %s", s->path, made,
+		    epd_strerror(rc));
+	if (rc == 0 && s->config.state_sync &&
+	    (rc = epd_dir_sync(s->workflows)) < 0)
+		return epd_why(why, rc, "%s/w: %s", s->path, epd_strerror(rc));
+	memcpy(out, made, sizeof made);
+	return 0;
+}
+
+int
+epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
+    const char *name, int read_only, struct epd_why *why)
+{
+	struct epd_shard_options o = {
+		.metrics = s->metrics,
+		.log = &s->log,
+		.lock_timeout_ms = (uint64_t)s->config.lock_timeout_ms,
+		.checkpoint_bytes = (uint64_t)s->config.checkpoint_bytes,
+		.log_keep = s->config.log_keep,
+		.sync = s->config.state_sync,
+		.read_only = read_only,
+	};
+	struct epd_workflow w = { .runs = -1 };
+	int rc;
+
+	if (!epd_workflow_name_ok(name))
+		return epd_why(why, EPD_EUSAGE, "%.80s: not a workflow's name",
+		    name);
+	snprintf(w.name, sizeof w.name, "%s", name);
+	w.dirfd = epd_file_open(s->workflows, name, O_RDONLY | O_DIRECTORY, 0);
+	if (w.dirfd < 0) {
+		rc = w.dirfd == -ENOENT ? EPD_ENOTHING : w.dirfd;
+		return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
+		    "no such workflow" : epd_strerror(rc));
+	}
+	if ((rc = epd_shard_open(&w.shard, w.dirfd, &o, why)) < 0) {
+		/* A workflow whose maker died before its first record. */
+		if (rc == -ENOENT)
+			rc = epd_why(why, EPD_ENOTHING, "%s: empty workflow",
+			    name);
+		goto fail;
+	}
+	w.runs = read_only ? epd_memory_find(s->memory, name) :
+	    epd_memory_dir(s->memory, name);
+	if (w.runs < 0 && !read_only) {
+		rc = epd_why(why, w.runs, "memory tier: %s",
+		    epd_strerror(w.runs));
+		goto fail;
+	}
+	*out = w;
+	return 0;
+fail:
+	epd_workflow_close(&w);
+	return rc;
+}
+
+void
+epd_workflow_close(struct epd_workflow *w)
+{
+	epd_shard_close(w->shard);
+	if (w->runs >= 0)
+		close(w->runs);
+	if (w->dirfd >= 0)
+		close(w->dirfd);
+	*w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
+}
+
+struct names {
+	char (*v)[EPD_WORKFLOW];
+	size_t n, cap;
+};
+
+static int
+collect(void *arg, const char *name)
+{
+	struct names *l = arg;
+
+	if (!epd_workflow_name_ok(name))
+		return 0;
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? 2 * l->cap : 64;
+		void *v = epd_realloc(l->v, cap * sizeof *l->v);
+
+		if (!v)
+			return -ENOMEM;
+		l->v = v;
+		l->cap = cap;
+	}
+	snprintf(l->v[l->n++], EPD_WORKFLOW, "%s", name);
+	return 0;
+}
+
+static int
+natural(const void *a, const void *b)
+{
+	return strverscmp(a, b);
+}
+
+int
+epd_workflow_each(struct epd_store *s,
+    int (*fn)(void *arg, const char *name), void *arg)
+{
+	struct names l = {0};
+	int rc = epd_dir_each(s->workflows, collect, &l);
+
+	if (rc == 0 && l.n)
+		qsort(l.v, l.n, sizeof *l.v, natural);
+	for (size_t i = 0; rc == 0 && i < l.n; i++)
+		rc = fn(arg, l.v[i]);
+	epd_free(l.v);
+	return rc;
+}

@@ -1,0 +1,294 @@
+/*
+ * open.c - published runs: mapped, checked, linked, listed, unlinked.
+ *
+ * Header and table are read by pread into memory of our own before anything is
+ * mapped, so a file that is short, or made short meanwhile, is a short read and
+ * damage.  Mapping cannot protect against a process that truncates a file after
+ * we have opened it: the next load would be a SIGBUS.  Nothing of ours does
+ * that, published files are mode 0400, and the folder is 0700; who can get past
+ * those can as well attach a debugger.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "page/layout.h"
+
+/* A writer holds its lock within this time of making its file. */
+enum { SWEEP_GRACE_S = 60 };
+
+static int
+same_shape(const struct epd_run_shape *a, const struct epd_run_shape *b)
+{
+	return a->kind == b->kind && a->type == b->type &&
+	    a->tokens == b->tokens && a->bytes == b->bytes;
+}
+
+static int
+read_all(int fd, void *p, size_t n, uint64_t off, struct epd_why *why)
+{
+	ssize_t got = epd_file_pread(fd, p, n, off);
+
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got != n)
+		return epd_why(why, EPD_ECORRUPT, "cut short");
+	return 0;
+}
+
+static int
+read_head(struct epd_run_head *h, int fd, uint64_t size, struct epd_why *why)
+{
+	uint8_t b[EPD_RUN_ALIGN];
+	int rc;
+
+	if (size < sizeof b)
+		return epd_why(why, EPD_ECORRUPT, "shorter than a header");
+	rc = read_all(fd, b, sizeof b, 0, why);
+	return rc ? rc : epd_run_head_unpack(h, b, size, why);
+}
+
+static int
+read_table(struct epd_run *r, const struct epd_run_head *h, int fd,
+    struct epd_why *why)
+{
+	size_t n = (size_t)h->count * EPD_RUN_ENTRY;
+	uint8_t *b = epd_malloc(n);
+	int rc;
+
+	r->entry = epd_calloc((size_t)h->count, sizeof *r->entry);
+	r->checked = epd_calloc((size_t)h->count, 1);
+	r->piece = epd_calloc(1, sizeof *r->piece);
+	if (!b || !r->entry || !r->checked || !r->piece)
+		rc = -ENOMEM;
+	else
+		rc = read_all(fd, b, n,
+		    EPD_RUN_ALIGN + h->count * r->stride, why);
+	if (!rc)
+		rc = epd_run_table_unpack(r->entry, b, h, why);
+	epd_free(b);
+	return rc;
+}
+
+static int
+compare(const struct epd_run *r, const struct epd_page_entry *expect, long n,
+    struct epd_why *why)
+{
+	if (!expect)
+		return 0;
+	if (n != r->count)
+		return epd_why(why, EPD_ECORRUPT, "%ld pages, not %ld",
+		    r->count, n);
+	for (long i = 0; i < n; i++) {
+		const struct epd_page_entry *e = &r->entry[i];
+
+		if (!epd_name_equal(&e->name, &expect[i].name))
+			return epd_why(why, EPD_ECORRUPT,
+			    "page %ld has another name", i);
+		if (e->rows != expect[i].rows || e->sum != expect[i].sum)
+			return epd_why(why, EPD_ECORRUPT,
+			    "page %ld has other rows or checksum", i);
+	}
+	return 0;
+}
+
+/* All of opening but the file descriptor. */
+static int
+load(struct epd_run *r, int fd, uint64_t run, struct epd_why *why)
+{
+	struct epd_run_head h;
+	struct stat st;
+	int rc;
+	void *p;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return epd_why(why, EPD_ECORRUPT, "not a regular file");
+	if ((rc = read_head(&h, fd, (uint64_t)st.st_size, why)))
+		return rc;
+	if (h.run != run)
+		return epd_why(why, EPD_ECORRUPT, "holds run %016" PRIx64,
+		    h.run);
+	if (!same_shape(&h.shape, &r->shape))
+		return epd_why(why, EPD_ECORRUPT, "pages of another shape");
+	r->count = (long)h.count;
+	if ((rc = read_table(r, &h, fd, why)))
+		return rc;
+	p = mmap(NULL, (size_t)r->count * r->stride, PROT_READ, MAP_SHARED, fd,
+	    EPD_RUN_ALIGN);
+	if (p == MAP_FAILED)
+		return -errno;
+	r->piece[r->npieces++] = (struct epd_run_piece){ p, 0, r->count };
+	return 0;
+}
+
+int
+epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_why *why)
+{
+	const struct timespec used[2] = { { .tv_nsec = UTIME_NOW },
+	    { .tv_nsec = UTIME_OMIT } };
+	struct epd_why reason = { "" };
+	char name[EPD_RUN_NAME];
+	struct epd_run *r;
+	int rc = epd_run_shape_check(shape), fd;
+
+	if (rc)
+		return rc;
+	epd_run_name(name, run);
+	/* O_NONBLOCK: something else than a file must not make us wait. */
+	fd = epd_file_open(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return epd_why(why, fd, "run %s: %s", name, epd_strerror(fd));
+	r = epd_calloc(1, sizeof *r);
+	if (!r) {
+		close(fd);
+		return -ENOMEM;
+	}
+	r->fd = r->dirfd = -1;
+	r->published = 1;
+	r->shape = *shape;
+	r->stride = epd_run_stride(shape);
+	rc = load(r, fd, run, &reason);
+	if (!rc)
+		rc = compare(r, expect, n, &reason);
+	/* The memory tier goes by this time; the file system may not keep it. */
+	if (!rc)
+		futimens(fd, used);
+	close(fd);
+	if (rc) {
+		epd_run_close(r);
+		return epd_why(why, rc, "run %s: %s", name,
+		    reason.text[0] ? reason.text : epd_strerror(rc));
+	}
+	*out = r;
+	return 0;
+}
+
+const struct epd_page_entry *
+epd_run_entries(const struct epd_run *r)
+{
+	return r->entry;
+}
+
+const void *
+epd_run_page(const struct epd_run *r, long i)
+{
+	int k = r->npieces - 1;
+
+	if (i < 0 || i >= r->count)
+		return NULL;
+	while (r->piece[k].first > i)
+		k--;
+	return r->piece[k].p + (size_t)(i - r->piece[k].first) * r->stride;
+}
+
+int
+epd_run_verify(struct epd_run *r, long i)
+{
+	if (i < 0 || i >= r->count || !r->published)
+		return -EINVAL;
+	if (!r->checked[i])
+		r->checked[i] = epd_xxh3_64(epd_run_page(r, i),
+		    (size_t)r->shape.bytes) == r->entry[i].sum ? 1 : 2;
+	return r->checked[i] == 1 ? 0 : EPD_ECORRUPT;
+}
+
+int
+epd_run_free(int dirfd, uint64_t run)
+{
+	char name[EPD_RUN_NAME];
+
+	epd_run_name(name, run);
+	if (unlinkat(dirfd, name, 0) && errno != ENOENT)
+		return -errno;
+	return 0;
+}
+
+int
+epd_run_link(int fromfd, uint64_t run, int dirfd)
+{
+	struct stat a, b;
+	char name[EPD_RUN_NAME];
+	int rc;
+
+	epd_run_name(name, run);
+	if (!linkat(fromfd, name, dirfd, name, 0))
+		return 0;
+	rc = -errno;
+	if (rc == -EEXIST &&
+	    !fstatat(fromfd, name, &a, AT_SYMLINK_NOFOLLOW) &&
+	    !fstatat(dirfd, name, &b, AT_SYMLINK_NOFOLLOW) &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		return 0;
+	return rc;
+}
+
+struct each {
+	int dirfd;
+	int (*fn)(void *arg, uint64_t run, uint64_t bytes);
+	void *arg;
+	int gone;
+};
+
+static int
+each_name(void *arg, const char *name)
+{
+	struct each *e = arg;
+	struct stat st;
+	uint64_t run;
+
+	if (epd_run_name_parse(name, &run) ||
+	    fstatat(e->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	return e->fn(e->arg, run, (uint64_t)st.st_size);
+}
+
+int
+epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
+    void *arg)
+{
+	struct each e = { .dirfd = dirfd, .fn = fn, .arg = arg };
+
+	return epd_dir_each(dirfd, each_name, &e);
+}
+
+static int
+sweep_name(void *arg, const char *name)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct each *e = arg;
+	struct stat st;
+	int fd;
+
+	if (strncmp(name, EPD_RUN_TMP, strlen(EPD_RUN_TMP)))
+		return 0;
+	fd = epd_file_open(e->dirfd, name, O_RDWR | O_NONBLOCK, 0);
+	if (fd < 0)
+		return 0;
+	if (!fstat(fd, &st) &&
+	    (uint64_t)st.st_mtime + SWEEP_GRACE_S <= epd_clock_wall_ms() / 1000 &&
+	    !fcntl(fd, F_OFD_SETLK, &lock) && !unlinkat(e->dirfd, name, 0))
+		e->gone++;
+	close(fd);
+	return 0;
+}
+
+int
+epd_run_sweep(int dirfd)
+{
+	struct each e = { .dirfd = dirfd };
+	int rc = epd_dir_each(dirfd, sweep_name, &e);
+
+	return rc ? rc : e.gone;
+}

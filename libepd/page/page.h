@@ -1,0 +1,100 @@
+/*
+ * page.h - KV pages as bytes: run files on the memory tier, and the names that
+ * decide what is in them.  This room has never heard of a state.
+ *
+ * A run file holds the pages that one version adds.  It is written nameless,
+ * published once under its run id, and from then on never written, truncated,
+ * punched or reused: it is freed by unlink, and mappings outlive it.
+ */
+#ifndef EPD_PAGE_H
+#define EPD_PAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+
+enum { EPD_OBJECT_KV_PAGE = 1, EPD_OBJECT_STATE_SNAPSHOT = 2 };
+
+/* What a run's pages look like; all pages of a state have one shape. */
+struct epd_run_shape {
+	uint32_t kind;		/* EPD_OBJECT_KV_PAGE; others are refused */
+	uint32_t type;		/* enum epd_type of the engine */
+	uint32_t tokens;	/* a page's, T */
+	uint64_t bytes;		/* a page's */
+};
+
+/* Stands in the run file and in the log; both must agree. */
+struct epd_page_entry {
+	struct epd_name name;
+	uint32_t rows;		/* tokens computed, 1..T; the rest is zero */
+	uint64_t sum;		/* XXH3-64 of the page's bytes */
+};
+
+struct epd_run;
+
+/*
+ * Begin a nameless run in dirfd.  Its pages are asked for one by one: room is
+ * allocated before it is mapped, so that a full tmpfs is -ENOSPC and never a
+ * SIGBUS.  Owns: the caller owns *out; close without publish leaves nothing.
+ */
+int epd_run_new(struct epd_run **out, int dirfd,
+    const struct epd_run_shape *shape);
+/* The next page, zeroed, writable until publish; stays where it is.  -ENOSPC, -ENOMEM. */
+int epd_run_add(struct epd_run *r, void **page);
+long epd_run_count(const struct epd_run *r);
+
+/*
+ * Compute the checksums (sum is filled in), write the table and give the file
+ * its name.  run must be fresh: epd_run_id().  Afterwards the pages are
+ * read-only for this process too.  Fails: -EEXIST, -errno; still nameless then.
+ */
+int epd_run_publish(struct epd_run *r, uint64_t run,
+    struct epd_page_entry *entry, long n);
+/* A random run id, never 0.  -errno when the kernel gives no randomness. */
+int epd_run_id(uint64_t *run);
+
+/*
+ * Map a published run for reading.  Its shape must be the one given and each
+ * entry must equal the one expected (n of them; NULL takes what is there).
+ * Fails: -ENOENT (lost), EPD_ECORRUPT, EPD_EKIND.
+ * Owns: the caller owns *out.
+ */
+int epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_why *why);
+const struct epd_page_entry *epd_run_entries(const struct epd_run *r);
+const void *epd_run_page(const struct epd_run *r, long i);
+/* 0, or EPD_ECORRUPT if page i's bytes are not what its checksum says.  Once per open run and page. */
+int epd_run_verify(struct epd_run *r, long i);
+void epd_run_close(struct epd_run *r);
+
+/* Unlink a run; absent is fine. */
+int epd_run_free(int dirfd, uint64_t run);
+/* Hard-link a run of another folder here under the same id. */
+int epd_run_link(int fromfd, uint64_t run, int dirfd);
+/* Call fn for each published run in dirfd with its size in bytes. */
+int epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
+    void *arg);
+/* Remove what writers that died left where a file needs a name.  Their count. */
+int epd_run_sweep(int dirfd);
+
+/* ---- names ---- */
+
+/* An image that reaches into a page: at is its first token less the page's first, and may be negative. */
+struct epd_page_image {
+	int64_t at;
+	struct epd_name fp;
+};
+
+/* The parent's name of page 0: everything but tokens that decides bytes. */
+void epd_page_base(struct epd_name *out, uint32_t arithmetic,
+    const char *numeric, const struct epd_name *model,
+    const struct epd_run_shape *shape);
+/* Name of a page of n tokens after parent; images ascending. */
+void epd_page_name(struct epd_name *out, const struct epd_name *parent,
+    const int32_t *ids, size_t n, const struct epd_page_image *image,
+    size_t nimages);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * shard.h - one workflow's truth: its states, their versions, and the log they
+ * come from.  This room knows ids; it has never heard of a page's bytes.
+ *
+ * Every change is logged and flushed before a table changes; live and recovery
+ * meet in one apply().  Writers take the workflow's lock for one append;
+ * readers take none and stop at the published durable lsn, so they never see
+ * what a later writer could cut.  One thread a handle.
+ *
+ * Files in the directory: log.NNNNNNNN, tip, checkpoint, lock, unsure (a flush
+ * failed), and temporaries .tmp.*, which are swept under the lock.
+ */
+#ifndef EPD_SHARD_H
+#define EPD_SHARD_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "shard/types.h"
+
+struct epd_shard_options {
+	struct epd_metrics *metrics;
+	const struct epd_log *log;
+	uint64_t lock_timeout_ms;
+	uint64_t checkpoint_bytes;	/* of log between checkpoints, or as many as the last one took */
+	int64_t log_keep;		/* segments kept behind a checkpoint; < 0: all */
+	int sync;			/* 0: acknowledged is not durable */
+	int read_only;
+};
+
+struct epd_shard;
+
+/*
+ * Open the workflow in dirfd; a directory with no log is made one, unless
+ * read_only.  A torn tail is not touched before the first append.  What a
+ * crash or a failed flush left undecided is settled here, under the lock if
+ * that is free, unless read_only, which shows what was published.
+ * Fails: EPD_ECORRUPT (where is in why; nothing is changed), EPD_EKIND,
+ * -ENOENT (read_only and none there), -errno.
+ * Owns: the caller owns *out; dirfd stays the caller's, open meanwhile.
+ */
+int epd_shard_open(struct epd_shard **out, int dirfd,
+    const struct epd_shard_options *o, struct epd_why *why);
+void epd_shard_close(struct epd_shard *s);
+/* Read on to the durable lsn.  What was lent before is void. */
+int epd_shard_catch_up(struct epd_shard *s, struct epd_why *why);
+uint64_t epd_shard_lsn(const struct epd_shard *s);
+uint64_t epd_shard_term(const struct epd_shard *s);
+void epd_shard_uuid(const struct epd_shard *s, uint8_t uuid[16]);
+
+/*
+ * EPD_ENOSTATE: never was, released, or expired.  What these five lend lasts
+ * until the next call that appends or catches up.
+ */
+int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);
+/* The first live state with an id above `after`; EPD_ENOSTATE past the last. */
+int epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out);
+/* Version 1..versions of a state; 0 means the newest.  Also EPD_ENOTHING. */
+int epd_shard_version(struct epd_shard *s, uint32_t id, uint32_t version,
+    struct epd_version *out);
+/* A node by its id, however many states point at it.  -ENOENT. */
+int epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out);
+/* Holders and children of a node. */
+int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads, uint32_t *children);
+
+/*
+ * create_state: a new state at @1.  *id is its number, never used before.
+ * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -ENOSPC, ...: not created.
+ *        EPD_EUNSURE: it may or may not exist; open again to learn.
+ * create and advance also reclaim what has expired; the runs that frees are
+ * told to this handle's next release or expire, or are left to a sweep.
+ */
+int epd_shard_create(struct epd_shard *s, const struct epd_state *state,
+    const struct epd_version *v, uint32_t *id, struct epd_why *why);
+
+/*
+ * advance_step: v becomes the state's next version if its newest is still
+ * `expect`.  key makes it idempotent: the same key on the same version again
+ * gives the version it gave (0: no key).
+ * Fails: EPD_ENOSTATE, EPD_EVERSION, EPD_ESTATUS, and as create.
+ */
+int epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
+    uint64_t key, const struct epd_version *v, uint32_t *version,
+    struct epd_why *why);
+
+/*
+ * release_state.  A state released before is 0 again; one that never was is
+ * EPD_ENOSTATE.  freed is told the run of each node that went with it.
+ */
+int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
+    void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
+/* Release what has expired; the count or an error. */
+int epd_shard_expire(struct epd_shard *s,
+    void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
+
+/* Each live node that has a run, for mark and sweep; v is lent for the call. */
+int epd_shard_runs(struct epd_shard *s,
+    int (*fn)(void *arg, const struct epd_version *v), void *arg);
+
+/* Write a checkpoint now and start a new segment. */
+int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
+
+/* Walk the log's records as they lie, oldest kept first. */
+int epd_shard_walk(struct epd_shard *s,
+    int (*fn)(void *arg, const struct epd_record *r), void *arg,
+    struct epd_why *why);
+
+/*
+ * Recount everything from the log: each record obeys the life cycles, a replay
+ * from the oldest kept point gives the tables in memory, counts equal a recount.
+ * fn is told each fault in words.  A count of faults or an error.
+ */
+int epd_shard_check(struct epd_shard *s,
+    void (*fn)(void *arg, const char *fault), void *arg, struct epd_why *why);
+
+#endif

@@ -1,0 +1,425 @@
+/*
+ * wal.c - reading a log: segments one after another, frames within, up to the
+ * tip or, for the lock holder, to the end of what is whole.
+ *
+ * Segment n + 1 begins with the record behind the last of segment n.  A length
+ * is believed only when the CRC over it is right.  Where no frame stands at pos:
+ *
+ *	another segment follows			damage
+ *	the tip says that pos was durable	damage
+ *	a whole frame behind says so		damage
+ *	otherwise				a torn tail
+ *
+ * Damage is refused and nothing changed; a torn tail is not there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "shard/wal_in.h"
+
+enum { WINDOW = 65536, TIP_TRIES = 50 };
+
+void
+epd_wal_name(char name[EPD_WAL_NAME], uint32_t segment)
+{
+	snprintf(name, EPD_WAL_NAME, "log.%08u", segment);
+}
+
+int
+epd_wal_open(struct epd_wal **out, int dirfd, int flags,
+    struct epd_metrics *m)
+{
+	struct epd_wal *w = epd_calloc(1, sizeof *w);
+
+	if (!w)
+		return -ENOMEM;
+	w->dirfd = dirfd;
+	w->flags = flags;
+	w->metrics = m;
+	w->tipfd = w->fd = -1;
+	*out = w;
+	return 0;
+}
+
+void
+epd_wal_close(struct epd_wal *w)
+{
+	if (!w)
+		return;
+	if (w->fd >= 0)
+		close(w->fd);
+	if (w->tipfd >= 0)
+		close(w->tipfd);
+	epd_buf_free(&w->win);
+	epd_free(w);
+}
+
+const struct epd_wal_pos *
+epd_wal_pos(const struct epd_wal *w)
+{
+	return &w->pos;
+}
+
+void
+epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16])
+{
+	memcpy(uuid, w->seg.uuid, 16);
+}
+
+int
+epd_wal_exists(const struct epd_wal *w, const char *name)
+{
+	return !faccessat(w->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+int
+epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what)
+{
+	return epd_why(why, EPD_ECORRUPT, "log.%08u: byte %llu: %s",
+	    w->pos.segment, (unsigned long long)w->pos.offset, what);
+}
+
+/*
+ * A reader may meet the tip half written, so it looks again for a while; the
+ * lock holder need not.
+ */
+void
+epd_wal_read_tip(struct epd_wal *w, int patient)
+{
+	uint8_t b[EPD_TIP_SIZE];
+	struct epd_tip tip;
+	ssize_t n;
+
+	if (w->tipfd < 0)
+		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP,
+		    w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR, 0);
+	w->tip_bad = 1;
+	for (int i = 0; w->tipfd >= 0 && i < TIP_TRIES; i++) {
+		n = epd_file_pread(w->tipfd, b, sizeof b, 0);
+		if (n == sizeof b && !epd_tip_unpack(epd_span(b, sizeof b),
+		    &tip)) {
+			w->tip = tip;
+			w->tip_bad = 0;
+			return;
+		}
+		if (!patient)
+			break;
+		epd_clock_sleep_ns(100000);
+	}
+	w->tip = (struct epd_tip){ 0 };
+}
+
+int
+epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
+    struct epd_why *why)
+{
+	uint8_t b[EPD_SEGMENT_HEAD];
+	char name[EPD_WAL_NAME];
+	struct epd_segment seg;
+	ssize_t n;
+	int fd, rc;
+
+	epd_wal_name(name, segment);
+	fd = epd_file_open(w->dirfd, name,
+	    w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR, 0);
+	if (fd < 0)
+		return epd_why(why, fd, "%s: %s", name, epd_strerror(fd));
+	n = epd_file_pread(fd, b, sizeof b, 0);
+	rc = n < 0 ? (int)n : epd_segment_unpack(epd_span(b, (size_t)n), &seg);
+	if (rc)
+		epd_why(why, rc, "%s: byte 0: segment head: %s", name,
+		    epd_strerror(rc));
+	else if (seg.number != segment || !seg.base ||
+	    (lsn != EPD_WAL_ANY && seg.base != lsn + 1) ||
+	    (w->known && memcmp(seg.uuid, w->seg.uuid, 16)))
+		rc = epd_why(why, EPD_ECORRUPT, "%s: begins with record %llu "
+		    "of segment %u; it does not belong here", name,
+		    (unsigned long long)seg.base, seg.number);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	if (w->fd >= 0)
+		close(w->fd);
+	w->fd = fd;
+	w->known = 1;
+	w->seg = seg;
+	w->pos = (struct epd_wal_pos){
+		segment, EPD_SEGMENT_HEAD, seg.base - 1,
+	};
+	w->win.n = 0;
+	w->torn = 0;
+	return 0;
+}
+
+int
+epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
+    struct epd_why *why)
+{
+	return epd_wal_switch(w, segment, lsn, why);
+}
+
+int
+epd_wal_refresh(struct epd_wal *w)
+{
+	struct epd_wal_pos pos = w->pos;
+	struct stat named, open;
+	char name[EPD_WAL_NAME];
+	int rc;
+
+	epd_wal_name(name, pos.segment);
+	if (fstatat(w->dirfd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fstat(w->fd, &open) < 0)
+		return -errno;
+	if (named.st_ino == open.st_ino && named.st_dev == open.st_dev)
+		return 0;
+	rc = epd_wal_switch(w, pos.segment, w->seg.base - 1, NULL);
+	if (rc)
+		return rc;
+	w->pos = pos;
+	return 1;
+}
+
+int
+epd_wal_size(const struct epd_wal *w, uint64_t *size)
+{
+	struct stat st;
+
+	if (fstat(w->fd, &st) < 0)
+		return -errno;
+	*size = (uint64_t)st.st_size;
+	return 0;
+}
+
+/*
+ * At least n bytes at off, if the file of that size has them; less room is
+ * never taken than the file fills.  A count, or -errno.
+ */
+static ssize_t
+window(struct epd_wal *w, uint64_t off, size_t n, uint64_t size,
+    struct epd_span *out)
+{
+	size_t want, skip;
+	ssize_t got;
+
+	if (off < w->win_at || off + n > w->win_at + w->win.n) {
+		if (off >= size)
+			want = 0;
+		else if (size - off < (n > WINDOW ? n : WINDOW))
+			want = (size_t)(size - off);
+		else
+			want = n > WINDOW ? n : WINDOW;
+		w->win.n = 0;
+		w->win.failed = 0;
+		w->win_at = off;
+		if (!epd_buf_add(&w->win, want))
+			return -ENOMEM;
+		got = epd_file_pread(w->fd, w->win.p, want, off);
+		w->win.n = got < 0 ? 0 : (size_t)got;
+		if (got < 0)
+			return got;
+	}
+	skip = (size_t)(off - w->win_at);
+	*out = epd_span(w->win.p + skip, w->win.n - skip);
+	return (ssize_t)out->n;
+}
+
+/* The frame at off; its payload lies in the window. */
+static int
+frame_at(struct epd_wal *w, uint64_t off, uint64_t size, struct epd_frame *f)
+{
+	struct epd_span s;
+	size_t claim;
+	ssize_t n;
+
+	n = window(w, off, EPD_FRAME_HEAD, size, &s);
+	if (n < EPD_FRAME_HEAD)
+		return n < 0 ? (int)n : 0;
+	claim = epd_frame_claim(s, &w->seg);
+	if (!claim || claim > size - off)
+		return 0;
+	n = window(w, off, claim, size, &s);
+	return n < 0 ? (int)n : epd_frame_parse(s, &w->seg, f);
+}
+
+int
+epd_wal_step(struct epd_wal *w, uint64_t size, struct epd_frame *f,
+    struct epd_why *why)
+{
+	int rc = frame_at(w, w->pos.offset, size, f);
+
+	if (rc < 0)
+		return epd_why(why, rc, "log.%08u: %s", w->pos.segment,
+		    epd_strerror(rc));
+	if (rc && f->lsn != w->pos.lsn + 1)
+		return epd_wal_damage(w, why,
+		    "this frame's records do not follow those before");
+	return rc;
+}
+
+int
+epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
+    epd_wal_fn *fn, void *arg, struct epd_why *why)
+{
+	struct epd_cur c = epd_cur(f->payload);
+	struct epd_rec r = {
+		.term = f->term, .wall_ms = f->wall_ms, .lsn = f->lsn,
+	};
+	uint32_t n = 0;
+	int rc;
+
+	/* All of it is looked at before any of it is believed. */
+	while ((rc = epd_record_next(&c, &r)) > 0)
+		n++;
+	if (rc < 0 || n != f->count)
+		return epd_wal_damage(w, why, "a frame's records do not fill it");
+	c = epd_cur(f->payload);
+	for (; epd_record_next(&c, &r) > 0; r.lsn++) {
+		rc = fn(arg, &r, why);
+		if (rc)
+			return rc;
+	}
+	w->pos.offset += EPD_FRAME_HEAD + f->payload.n;
+	w->pos.lsn += f->count;
+	return 0;
+}
+
+int
+epd_wal_proof(struct epd_wal *w, uint64_t size)
+{
+	uint64_t off = w->pos.offset + 1;
+	struct epd_frame f;
+	struct epd_span s;
+	ssize_t n;
+	int rc;
+
+	while (off < size && size - off >= EPD_FRAME_HEAD) {
+		size_t at;
+
+		n = window(w, off, EPD_FRAME_HEAD, size, &s);
+		if (n < EPD_FRAME_HEAD)
+			return n < 0 ? (int)n : 0;
+		at = epd_frame_mark(s, 0, &w->seg);
+		if (at == s.n) {
+			off += s.n - 3;
+			continue;
+		}
+		off += at;
+		rc = frame_at(w, off, size, &f);
+		if (rc < 0)
+			return rc;
+		if (rc && f.flushed > w->pos.lsn)
+			return 1;
+		off++;
+	}
+	return 0;
+}
+
+/* Nothing whole at pos, short of the tip: go on elsewhere (1), end (0), or fail. */
+static int
+read_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
+{
+	int rc;
+
+	if (w->pos.offset == size && w->pos.segment < w->tip.segment) {
+		rc = epd_wal_switch(w, w->pos.segment + 1, w->pos.lsn, why);
+		return rc == -ENOENT ? -ESTALE : rc ? rc : 1;
+	}
+	/* A failed flush may have had the segment written anew meanwhile. */
+	rc = epd_wal_refresh(w);
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
+	if (w->pos.lsn >= w->tip.flushed && w->pos.segment == w->tip.segment)
+		return 0;
+	return epd_wal_damage(w, why, size <= w->pos.offset ?
+	    "the log ends before what was published" :
+	    "damaged before the end of what was published");
+}
+
+int
+epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+    struct epd_why *why)
+{
+	struct epd_frame f;
+	uint64_t size = 0;
+	int rc;
+
+	w->win.n = 0;
+	epd_wal_read_tip(w, 1);
+	if (w->tip_bad)
+		return epd_why(why, EPD_ECORRUPT, "tip: missing or damaged; "
+		    "opening the workflow for writing restores it");
+	if (memcmp(w->tip.uuid, w->seg.uuid, 16))
+		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
+	rc = epd_wal_size(w, &size);
+	while (!rc && w->pos.lsn < w->tip.lsn) {
+		rc = epd_wal_step(w, size, &f, why);
+		if (rc > 0 && f.count > w->tip.lsn - w->pos.lsn)
+			return epd_wal_damage(w, why,
+			    "a frame reaches beyond the tip");
+		if (rc > 0) {
+			rc = epd_wal_deliver(w, &f, fn, arg, why);
+		} else if (!rc) {
+			rc = read_gap(w, size, why);
+			if (!rc)
+				break;
+			if (rc > 0)
+				rc = epd_wal_size(w, &size);
+		}
+	}
+	return rc;
+}
+
+int
+epd_wal_unsettled(struct epd_wal *w)
+{
+	char next[EPD_WAL_NAME];
+	uint64_t size;
+
+	epd_wal_name(next, w->pos.segment + 1);
+	return w->tip_bad || epd_wal_exists(w, EPD_WAL_UNSURE) ||
+	    epd_wal_exists(w, next) || epd_wal_size(w, &size) ||
+	    size != w->pos.offset;
+}
+
+static int
+each_segment(void *arg, const char *name)
+{
+	uint32_t *range = arg;
+	unsigned long n;
+	char *end;
+
+	if (strncmp(name, "log.", 4) || strlen(name) != 12)
+		return 0;
+	n = strtoul(name + 4, &end, 10);
+	if (*end || !n)
+		return 0;
+	if (!range[0] || n < range[0])
+		range[0] = (uint32_t)n;
+	if (n > range[1])
+		range[1] = (uint32_t)n;
+	return 0;
+}
+
+int
+epd_wal_range(int dirfd, uint32_t *first, uint32_t *last)
+{
+	uint32_t range[2] = { 0, 0 };
+	int rc = epd_dir_each(dirfd, each_segment, range);
+
+	if (rc)
+		return rc;
+	if (!range[0])
+		return -ENOENT;
+	*first = range[0];
+	*last = range[1];
+	return 0;
+}

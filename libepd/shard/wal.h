@@ -1,0 +1,82 @@
+/*
+ * wal.h - the shard's diary as files: log.NNNNNNNN, tip, unsure.  A transition
+ * is written here before any table changes.
+ *
+ * What is published ends at the tip, which is written after the flush.  Readers
+ * stop there, whatever lies behind: a whole frame past the tip was cut short
+ * of its publication by a crash, and only the next lock holder may flush it and
+ * adopt it.  So nobody but it can have seen what may yet be cut.
+ */
+#ifndef EPD_SHARD_WAL_H
+#define EPD_SHARD_WAL_H
+
+#include "base/metrics.h"
+#include "shard/record.h"
+#include "shard/segment.h"
+
+struct epd_wal;
+
+struct epd_wal_pos {
+	uint32_t segment;
+	uint64_t offset;
+	uint64_t lsn;		/* of the last record before it */
+};
+
+/* A nonzero return stops the reading and becomes its result. */
+typedef int epd_wal_fn(void *arg, const struct epd_rec *r, struct epd_why *why);
+
+enum { EPD_WAL_READ = 1, EPD_WAL_RELAXED = 2 };	/* flags */
+
+/* Owns: the caller owns *out; dirfd stays the caller's, open meanwhile. */
+int epd_wal_open(struct epd_wal **out, int dirfd, int flags,
+    struct epd_metrics *m);
+void epd_wal_close(struct epd_wal *w);
+const struct epd_wal_pos *epd_wal_pos(const struct epd_wal *w);
+void epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16]);
+
+/*
+ * Stand at the start of a segment.  lsn is the record before it, or
+ * EPD_WAL_ANY.  Fails: -ENOENT, EPD_ECORRUPT, EPD_EKIND.
+ */
+#define EPD_WAL_ANY UINT64_MAX
+int epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
+    struct epd_why *why);
+/* The lowest and highest segment there are; -ENOENT. */
+int epd_wal_range(int dirfd, uint32_t *first, uint32_t *last);
+
+/*
+ * Hand each record to fn, from where w stands up to the tip.
+ * Fails: EPD_ECORRUPT with file and offset; -ESTALE (the next segment is gone:
+ * begin again from the checkpoint).
+ */
+int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+    struct epd_why *why);
+/* 1: something lies behind the tip, or a flush failed, or the tip is damaged. */
+int epd_wal_unsettled(struct epd_wal *w);
+
+/* The following are for who holds the workflow's lock. */
+
+/* A new log: its tip and first segment. */
+int epd_wal_begin(struct epd_wal *w, struct epd_why *why);
+/*
+ * Read to the end of what is whole, flush it and publish it.  A torn tail is
+ * left for append to cut.  After a failed flush the last segment is first
+ * written anew from what the disk gives back.
+ * Fails: as read; EPD_EUNSURE.
+ */
+int epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+    struct epd_why *why);
+/*
+ * Append the records behind a frame's head in b (epd_frame_begin) and make
+ * them durable.  w must stand at the end (adopt).
+ * Fails: EPD_ETOOBIG, EPD_EPOISONED, -errno: they are not in the log.
+ *        EPD_EUNSURE: they may or may not survive.
+ */
+int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
+    uint64_t term, uint64_t wall_ms, struct epd_why *why);
+/* Flush and go on in a new segment, unless this one is empty. */
+int epd_wal_rotate(struct epd_wal *w, struct epd_why *why);
+/* Remove the segments below `first`, and what temporaries a crash left. */
+int epd_wal_sweep(struct epd_wal *w, uint32_t first);
+
+#endif

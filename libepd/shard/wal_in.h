@@ -1,0 +1,53 @@
+/* wal_in.h - what wal.c (reading) and wal_write.c share; for them alone. */
+#ifndef EPD_SHARD_WAL_IN_H
+#define EPD_SHARD_WAL_IN_H
+
+#include "shard/wal.h"
+
+#define EPD_WAL_TIP "tip"
+#define EPD_WAL_UNSURE "unsure"
+
+enum { EPD_WAL_NAME = 16 };	/* "log.00000001" */
+
+/*
+ * 1. fd is the segment pos.segment, -1 before the first seek; pos.offset is
+ *    behind the last frame read and delivered whole.
+ * 2. win holds the bytes of fd from win_at on; void when fd changes or is cut.
+ * 3. torn: bytes behind pos that adopt found to be no frame.
+ * 4. flushed: the lsn known durable.  Never above pos.lsn once adopted.
+ */
+struct epd_wal {
+	int dirfd, tipfd, fd, flags;
+	int poisoned;
+	int known;			/* seg.uuid is the workflow's */
+	struct epd_metrics *metrics;
+	struct epd_segment seg;
+	struct epd_wal_pos pos;
+	struct epd_tip tip;		/* as last read or written */
+	int tip_bad;			/* absent or damaged */
+	uint64_t flushed, torn;
+	struct epd_buf win;
+	uint64_t win_at;
+};
+
+void epd_wal_name(char name[EPD_WAL_NAME], uint32_t segment);
+int epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what);
+void epd_wal_read_tip(struct epd_wal *w, int patient);
+/* Open another segment; fd and pos are untouched on failure. */
+int epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
+    struct epd_why *why);
+/* Open the segment anew if its name stands for another file: 1 if it did. */
+int epd_wal_refresh(struct epd_wal *w);
+int epd_wal_size(const struct epd_wal *w, uint64_t *size);
+/* The frame at pos: 1, or 0 if there is none. */
+int epd_wal_step(struct epd_wal *w, uint64_t size, struct epd_frame *f,
+    struct epd_why *why);
+int epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
+    epd_wal_fn *fn, void *arg, struct epd_why *why);
+/* A whole frame behind pos that proves that what is at pos was durable. */
+int epd_wal_proof(struct epd_wal *w, uint64_t size);
+int epd_wal_exists(const struct epd_wal *w, const char *name);
+/* After a failed flush: see wal_recover.c. */
+int epd_wal_recover(struct epd_wal *w, struct epd_why *why);
+
+#endif

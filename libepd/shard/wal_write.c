@@ -1,0 +1,359 @@
+/*
+ * wal_write.c - what the holder of the workflow's lock does to a log.
+ *
+ * Append: cut what is torn, write, flush, publish.  Where it fails:
+ *
+ *	write	the fragment is cut off again, so that later frames follow the
+ *		last whole one; the records are not in the log
+ *	flush	the pages may be marked clean though the disk has not got them:
+ *		the marker `unsure` is left, and this handle appends no more.
+ *		Whoever opens or appends next copies what the disk gives back,
+ *		past the page cache, to a new file of the same name
+ *	tip	the records are durable but unpublished; the next adopt finds
+ *		them
+ *
+ * Rotate flushes, makes the next segment whole before its name appears, and
+ * moves the tip.  A segment is never written again once a next one exists.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "shard/wal_in.h"
+
+static int
+poisoned(struct epd_why *why)
+{
+	return epd_why(why, EPD_EPOISONED, "%s; open the workflow again",
+	    epd_strerror(EPD_EPOISONED));
+}
+
+static int
+publish(struct epd_wal *w)
+{
+	struct epd_tip tip = {
+		.segment = w->pos.segment, .offset = w->pos.offset,
+		.lsn = w->pos.lsn, .flushed = w->flushed,
+	};
+	uint8_t b[EPD_TIP_SIZE];
+	int rc;
+
+	if (w->tipfd < 0) {
+		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP,
+		    O_RDWR | O_CREAT, 0600);
+		if (w->tipfd < 0)
+			return w->tipfd;
+	}
+	memcpy(tip.uuid, w->seg.uuid, 16);
+	epd_tip_pack(b, &tip);
+	rc = epd_file_pwrite(w->tipfd, b, sizeof b, 0);
+	if (rc)
+		return rc;
+	w->tip = tip;
+	w->tip_bad = 0;
+	return 0;
+}
+
+/*
+ * A flush failed.  Without a marker the next appender would take what the page
+ * cache says for durable; then what is unpublished is better gone from it.
+ */
+static int
+unsure(struct epd_wal *w, int why_rc, struct epd_why *why)
+{
+	int fd = epd_file_open(w->dirfd, EPD_WAL_UNSURE, O_WRONLY | O_CREAT,
+	    0600);
+
+	w->poisoned = 1;
+	if (fd >= 0) {
+		close(fd);
+		epd_dir_sync(w->dirfd);
+	} else if (!w->tip_bad && w->tip.segment == w->pos.segment &&
+	    ftruncate(w->fd, (off_t)w->tip.offset) < 0) {
+		w->torn = 0;	/* no way is left to warn the next one */
+	}
+	return epd_why(why, EPD_EUNSURE, "log.%08u: flush failed: %s; open "
+	    "again to learn what survived", w->pos.segment,
+	    epd_strerror(why_rc));
+}
+
+/* Everything up to pos is to be durable. */
+static int
+flush(struct epd_wal *w, struct epd_why *why)
+{
+	int rc = epd_file_datasync(w->fd);
+
+	epd_count(w->metrics, EPD_M_LOG_FLUSHES, 1);
+	if (rc)
+		return unsure(w, rc, why);
+	w->flushed = w->pos.lsn;
+	return 0;
+}
+
+static int
+cut(struct epd_wal *w, struct epd_why *why)
+{
+	int rc = 0;
+
+	if (!w->torn)
+		return 0;
+	if (ftruncate(w->fd, (off_t)w->pos.offset) < 0)
+		rc = -errno;
+	if (rc)
+		return epd_why(why, rc, "log.%08u: its torn tail: %s",
+		    w->pos.segment, epd_strerror(rc));
+	epd_count(w->metrics, EPD_M_TORN_TAILS, 1);
+	w->torn = 0;
+	w->win.n = 0;
+	return w->flags & EPD_WAL_RELAXED ? 0 : flush(w, why);
+}
+
+static int
+make_segment(struct epd_wal *w, const struct epd_segment *s)
+{
+	uint8_t b[EPD_SEGMENT_HEAD];
+	struct epd_span part = { b, sizeof b };
+	char name[EPD_WAL_NAME];
+
+	epd_segment_pack(b, s);
+	epd_wal_name(name, s->number);
+	return epd_file_replace(w->dirfd, name, &part, 1, 1);
+}
+
+int
+epd_wal_begin(struct epd_wal *w, struct epd_why *why)
+{
+	struct epd_segment s = {
+		.number = 1, .base = 1, .wall_ms = epd_clock_wall_ms(),
+	};
+	int rc;
+
+	epd_wal_read_tip(w, 0);
+	if (!w->tip_bad && w->tip.lsn)
+		return epd_why(why, EPD_ECORRUPT, "tip: speaks of record %llu, "
+		    "but there is no log", (unsigned long long)w->tip.lsn);
+	if (getrandom(s.uuid, 16, 0) != 16 ||
+	    getrandom(&s.salt, sizeof s.salt, 0) != sizeof s.salt)
+		return -EIO;
+	s.uuid[6] = (uint8_t)((s.uuid[6] & 15) | 64);	/* RFC 9562, version 4 */
+	s.uuid[8] = (uint8_t)((s.uuid[8] & 63) | 128);
+	/* The tip first: where there is a log, a missing tip is damage. */
+	w->seg = s;
+	w->pos = (struct epd_wal_pos){ 1, EPD_SEGMENT_HEAD, 0 };
+	w->flushed = 0;
+	rc = publish(w);
+	if (!rc)
+		rc = epd_file_datasync(w->tipfd);
+	if (!rc)
+		rc = make_segment(w, &s);
+	if (rc)
+		return epd_why(why, rc, "making the log: %s", epd_strerror(rc));
+	return epd_wal_switch(w, 1, 0, why);
+}
+
+/* Nothing whole at pos: 1 to go on in the next segment, 0 at the end. */
+static int
+adopt_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
+{
+	char next[EPD_WAL_NAME];
+	int rc;
+
+	epd_wal_name(next, w->pos.segment + 1);
+	if (epd_wal_exists(w, next)) {
+		if (w->pos.offset < size)
+			return epd_wal_damage(w, why,
+			    "damaged, and another segment follows");
+		rc = epd_wal_switch(w, w->pos.segment + 1, w->pos.lsn, why);
+		return rc ? rc : 1;
+	}
+	if (w->pos.lsn < w->tip.flushed)
+		return epd_wal_damage(w, why, size <= w->pos.offset ?
+		    "the log ends before what was published" :
+		    "damaged before the end of what was published");
+	rc = w->pos.offset < size ? epd_wal_proof(w, size) : 0;
+	if (rc < 0)
+		return rc;
+	if (rc)
+		return epd_wal_damage(w, why,
+		    "damaged, and a whole frame lies behind");
+	w->torn = size > w->pos.offset ? size - w->pos.offset : 0;
+	return 0;
+}
+
+static int
+settle(struct epd_wal *w, struct epd_why *why)
+{
+	int rc = 0, relaxed = w->flags & EPD_WAL_RELAXED;
+
+	if (!w->tip_bad && w->tip.lsn == w->pos.lsn &&
+	    w->tip.segment == w->pos.segment) {
+		w->flushed = w->tip.flushed;
+		return 0;
+	}
+	if (!relaxed)
+		rc = flush(w, why);
+	else if (w->flushed < w->tip.flushed)
+		w->flushed = w->tip.flushed;
+	if (rc)
+		return rc;
+	rc = publish(w);
+	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
+}
+
+int
+epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+    struct epd_why *why)
+{
+	struct epd_frame f;
+	uint64_t size = 0;
+	int rc = 0;
+
+	if (w->poisoned)
+		return poisoned(why);
+	if (epd_wal_exists(w, EPD_WAL_UNSURE))
+		rc = epd_wal_recover(w, why);
+	if (rc)
+		return rc;
+	epd_wal_read_tip(w, 0);
+	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
+		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
+	rc = epd_wal_refresh(w);
+	if (rc == -ENOENT)
+		return -ESTALE;
+	w->torn = 0;
+	w->win.n = 0;
+	do {
+		if (rc >= 0)
+			rc = epd_wal_size(w, &size);
+		while (!rc) {
+			rc = epd_wal_step(w, size, &f, why);
+			if (rc <= 0)
+				break;
+			rc = epd_wal_deliver(w, &f, fn, arg, why);
+		}
+		if (!rc)
+			rc = adopt_gap(w, size, why);
+	} while (rc > 0);
+	return rc ? rc : settle(w, why);
+}
+
+int
+epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
+    uint64_t term, uint64_t wall_ms, struct epd_why *why)
+{
+	struct epd_frame f = {
+		.lsn = w->pos.lsn + 1, .flushed = w->flushed, .term = term,
+		.wall_ms = wall_ms, .count = count,
+	};
+	struct epd_wal_pos before = w->pos;
+	int rc;
+
+	if (w->poisoned)
+		return poisoned(why);
+	if (b->failed)
+		return -ENOMEM;
+	if (b->n - EPD_FRAME_HEAD > EPD_FRAME_MAX)
+		return epd_why(why, EPD_ETOOBIG, "a record of %zu bytes; the "
+		    "limit is %d", b->n - EPD_FRAME_HEAD, EPD_FRAME_MAX);
+	rc = cut(w, why);
+	if (rc)
+		return rc;
+	epd_frame_end(b, &w->seg, &f);
+	rc = epd_file_pwrite(w->fd, b->p, b->n, w->pos.offset);
+	if (rc) {
+		epd_why(why, rc, "log.%08u: %s", w->pos.segment,
+		    epd_strerror(rc));
+		return ftruncate(w->fd, (off_t)w->pos.offset) < 0 ?
+		    unsure(w, rc, why) : rc;
+	}
+	if (!(w->flags & EPD_WAL_RELAXED)) {
+		rc = flush(w, why);
+		if (rc)
+			return rc;
+		w->flushed = w->pos.lsn + count;
+	}
+	w->pos.offset += b->n;
+	w->pos.lsn += count;
+	epd_count(w->metrics, EPD_M_LOG_APPENDS, count);
+	rc = publish(w);
+	if (!rc)
+		return 0;
+	w->pos = before;
+	w->flushed = f.flushed;
+	return epd_why(why, EPD_EUNSURE, "tip: %s; the record is written, but "
+	    "not yet to be seen", epd_strerror(rc));
+}
+
+int
+epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
+{
+	struct epd_segment s = w->seg;
+	char name[EPD_WAL_NAME];
+	int rc;
+
+	if (w->poisoned)
+		return poisoned(why);
+	rc = cut(w, why);
+	if (!rc && w->flushed < w->pos.lsn)
+		rc = flush(w, why);
+	if (rc || w->pos.offset == EPD_SEGMENT_HEAD)
+		return rc;
+	if (s.number == 99999999)
+		return EPD_ETOOBIG;
+	s.number++;
+	s.base = w->pos.lsn + 1;
+	s.wall_ms = epd_clock_wall_ms();
+	if (getrandom(&s.salt, sizeof s.salt, 0) != sizeof s.salt)
+		return -EIO;
+	rc = make_segment(w, &s);
+	epd_wal_name(name, s.number);
+	if (rc == EPD_EUNSURE) {
+		/* A name that a crash may take back must not take records. */
+		unlinkat(w->dirfd, name, 0);
+		return unsure(w, -EIO, why);
+	}
+	if (!rc)
+		rc = epd_wal_switch(w, s.number, w->pos.lsn, why);
+	else
+		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
+	if (rc)
+		return rc;
+	rc = publish(w);
+	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
+}
+
+struct sweep {
+	int dirfd;
+	uint32_t first;
+};
+
+static int
+sweep_one(void *arg, const char *name)
+{
+	const struct sweep *s = arg;
+	char mine[EPD_WAL_NAME];
+	uint32_t n = 0;
+
+	if (!strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)))
+		return unlinkat(s->dirfd, name, 0) < 0 ? -errno : 0;
+	if (strncmp(name, "log.", 4) || strlen(name) != 12)
+		return 0;
+	for (int i = 4; name[i] >= '0' && name[i] <= '9'; i++)
+		n = n * 10 + (uint32_t)(name[i] - '0');
+	epd_wal_name(mine, n);
+	if (!n || n >= s->first || strcmp(mine, name))
+		return 0;
+	return unlinkat(s->dirfd, name, 0) < 0 ? -errno : 0;
+}
+
+int
+epd_wal_sweep(struct epd_wal *w, uint32_t first)
+{
+	struct sweep s = { w->dirfd, first };
+
+	return epd_dir_each(w->dirfd, sweep_one, &s);
+}

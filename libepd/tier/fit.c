@@ -1,0 +1,280 @@
+/*
+ * fit.c - how much there is on the memory tier, and making room.
+ *
+ * The folder itself is the book: nothing is counted beside it, so nothing can
+ * drift.  Bytes are what the file system has allocated, a file linked several
+ * times once.  Two that make room at once may both unlink the same run, which
+ * is one unlink, or each another, which is room to spare.
+ *
+ * A run's last use is its atime, which epd_run_open sets, or its mtime where
+ * that is later.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/span.h"
+#include "page/page.h"
+#include "tier/inner.h"
+
+struct file {
+	uint64_t run;		/* 0: not a published run */
+	uint64_t dev, ino, bytes;
+	int64_t used_ns;
+	size_t workflow;	/* where its name begins in names */
+};
+
+struct walk {
+	int w, dir;
+	struct epd_buf names;	/* NUL-terminated, one after another */
+	struct file *at;
+	size_t n, cap, workflow;
+};
+
+static int64_t
+ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The run a file's name stands for, 0 if none. */
+static uint64_t
+run_of(const char *name)
+{
+	uint64_t run = 0;
+
+	if (strlen(name) != 16 || strspn(name, "0123456789abcdef") != 16)
+		return 0;
+	for (int i = 0; i < 16; i++)
+		run = run << 4 | (uint64_t)(name[i] < 'a' ? name[i] - '0' :
+		    name[i] - 'a' + 10);
+	return run;
+}
+
+static int
+walk_file(void *arg, const char *name)
+{
+	struct walk *k = arg;
+	struct stat st;
+	struct file *f;
+
+	if (fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	if (k->n == k->cap) {
+		size_t cap = k->cap ? 2 * k->cap : 64;
+
+		f = epd_realloc(k->at, cap * sizeof *f);
+		if (!f)
+			return -ENOMEM;
+		k->at = f;
+		k->cap = cap;
+	}
+	f = &k->at[k->n++];
+	f->run = run_of(name);
+	f->dev = st.st_dev;
+	f->ino = st.st_ino;
+	f->bytes = (uint64_t)st.st_blocks * 512;
+	f->used_ns = ns(st.st_atim) > ns(st.st_mtim) ? ns(st.st_atim) :
+	    ns(st.st_mtim);
+	f->workflow = k->workflow;
+	return 0;
+}
+
+static int
+walk_workflow(void *arg, const char *name)
+{
+	struct walk *k = arg;
+	int rc;
+
+	k->dir = epd_file_open(k->w, name, O_RDONLY | O_DIRECTORY, 0);
+	if (k->dir < 0)
+		return k->dir == -ENOMEM ? -ENOMEM : 0;
+	k->workflow = k->names.n;
+	epd_buf_put(&k->names, name, strlen(name) + 1);
+	rc = k->names.failed ? -ENOMEM : epd_dir_each(k->dir, walk_file, k);
+	close(k->dir);
+	return rc;
+}
+
+static int
+by_inode(const void *a, const void *b)
+{
+	const struct file *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return (x->ino > y->ino) - (x->ino < y->ino);
+}
+
+/* Links of one file stay together: they have one time. */
+static int
+by_use(const void *a, const void *b)
+{
+	const struct file *x = a, *y = b;
+
+	if (x->used_ns != y->used_ns)
+		return x->used_ns < y->used_ns ? -1 : 1;
+	return by_inode(a, b);
+}
+
+static void
+walk_free(struct walk *k)
+{
+	epd_buf_free(&k->names);
+	epd_free(k->at);
+}
+
+/* All files beneath w; used counts each once, and so does bytes of its links. */
+static int
+walk(struct walk *k, int w, uint64_t *used)
+{
+	int rc;
+
+	*k = (struct walk){ .w = w };
+	rc = epd_dir_each(w, walk_workflow, k);
+	if (rc) {
+		walk_free(k);
+		return rc;
+	}
+	*used = 0;
+	if (k->n)
+		qsort(k->at, k->n, sizeof *k->at, by_inode);
+	for (size_t i = 0; i < k->n; i++) {
+		if (i && !by_inode(&k->at[i - 1], &k->at[i])) {
+			k->at[i].bytes = 0;
+			k->at[i].used_ns = k->at[i - 1].used_ns;
+		}
+		*used += k->at[i].bytes;
+	}
+	return 0;
+}
+
+int
+epd_memory_measure(int w, uint64_t *bytes)
+{
+	struct walk k;
+	int rc = walk(&k, w, bytes);
+
+	if (!rc)
+		walk_free(&k);
+	return rc;
+}
+
+int
+epd_memory_used(struct epd_memory *m, uint64_t *bytes)
+{
+	uint64_t n;
+	int rc = epd_memory_measure(m->w, &n);
+
+	if (!rc)
+		*bytes = n;
+	return rc;
+}
+
+struct fit {
+	int (*keep)(void *arg, const char *workflow, uint64_t run);
+	void *arg;
+	struct epd_memory_fit sum;
+	uint64_t kept;
+	const struct file *first_kept;
+};
+
+static const char *
+workflow_of(const struct walk *k, const struct file *f)
+{
+	return (const char *)k->names.p + f->workflow;
+}
+
+/* The links at[from] .. at[to - 1] of one file. */
+static int
+evict(struct walk *k, struct fit *t, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct file *f = &k->at[i];
+
+		if (!f->run || (t->keep &&
+		    t->keep(t->arg, workflow_of(k, f), f->run))) {
+			t->kept++;
+			if (!t->first_kept)
+				t->first_kept = f;
+			return 0;
+		}
+	}
+	for (size_t i = from; i < to; i++) {
+		int dir = epd_file_open(k->w, workflow_of(k, &k->at[i]),
+		    O_RDONLY | O_DIRECTORY, 0);
+		int rc = dir < 0 ? dir : epd_run_free(dir, k->at[i].run);
+
+		if (dir >= 0)
+			close(dir);
+		if (rc && rc != -ENOENT)
+			return rc;
+	}
+	t->sum.runs++;
+	t->sum.evicted += k->at[from].bytes;
+	t->sum.used -= k->at[from].bytes;
+	return 0;
+}
+
+static uint64_t
+above(uint64_t used, uint64_t bytes, uint64_t cap)
+{
+	uint64_t all;
+
+	if (__builtin_add_overflow(used, bytes, &all))
+		all = UINT64_MAX;
+	return all > cap ? all - cap : 0;
+}
+
+static void
+blame(const struct walk *k, const struct fit *t, uint64_t bytes, uint64_t cap,
+    struct epd_why *why)
+{
+	if (!t->first_kept)
+		epd_why(why, 0, "%" PRIu64 " bytes are more than the memory "
+		    "tier's %" PRIu64, bytes, cap);
+	else
+		epd_why(why, 0, "%" PRIu64 " bytes over the memory tier's cap: "
+		    "%" PRIu64 " files are in use, the first in %s, run %016"
+		    PRIx64, t->sum.over, t->kept, workflow_of(k, t->first_kept),
+		    t->first_kept->run);
+}
+
+int
+epd_memory_fit(struct epd_memory *m, uint64_t bytes,
+    int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,
+    struct epd_memory_fit *out, struct epd_why *why)
+{
+	struct fit t = { .keep = keep, .arg = arg };
+	struct walk k;
+	int rc = walk(&k, m->w, &t.sum.used);
+
+	if (rc)
+		return rc;
+	if (k.n)
+		qsort(k.at, k.n, sizeof *k.at, by_use);
+	for (size_t i = 0, j; !rc && i < k.n; i = j) {
+		uint64_t whole = 0;
+
+		for (j = i; j < k.n && !by_inode(&k.at[i], &k.at[j]); j++)
+			whole += k.at[j].bytes;
+		k.at[i].bytes = whole;
+		if (!above(t.sum.used, bytes, m->cap))
+			break;
+		rc = evict(&k, &t, i, j);
+	}
+	t.sum.over = above(t.sum.used, bytes, m->cap);
+	if (!rc && t.sum.over)
+		blame(&k, &t, bytes, m->cap, why);
+	walk_free(&k);
+	if (!rc && out)
+		*out = t.sum;
+	return rc;
+}

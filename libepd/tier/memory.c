@@ -1,0 +1,342 @@
+/*
+ * memory.c - the memory tier's folder: claimed, handed out by workflow, swept.
+ * Making room in it is in fit.c; tier.h draws it.
+ *
+ * Invariants
+ * 1. /dev/shm is everybody's: a folder counts as ours only after it was opened
+ *    without following a link and seen to be ours and shut to others.
+ * 2. A folder names its store before anything is put in it; one that does not
+ *    yet is swept only when it is old.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "page/page.h"
+#include "tier/inner.h"
+
+#define SHM "/dev/shm"
+#define PREFIX "epd-"
+enum { PATH_MOST = 4096, YOUNG_S = 60 };
+
+static int
+shm_usable(void)
+{
+	struct statfs fs;
+
+	return !statfs(SHM, &fs) && fs.f_type == TMPFS_MAGIC &&
+	    !access(SHM, W_OK | X_OK);
+}
+
+static int
+open_parent(const char *dir, const char *store_path, struct epd_why *why)
+{
+	struct epd_buf path = { 0 };
+	int fd;
+
+	if (!*dir && shm_usable())
+		dir = SHM;
+	if (*dir) {
+		epd_buf_str(&path, dir);
+	} else {
+		epd_buf_str(&path, store_path);
+		epd_buf_str(&path, "/memory");
+	}
+	epd_buf_cstr(&path);
+	fd = path.failed ? -ENOMEM : epd_dir_root((const char *)path.p, 1);
+	if (fd < 0)
+		epd_why(why, fd, "%s: %s", path.failed ? dir :
+		    (const char *)path.p, epd_strerror(fd));
+	epd_buf_free(&path);
+	return fd;
+}
+
+/* Open name in parent if it is a folder that only we can have filled. */
+static int
+open_ours(int parent, const char *name, struct epd_why *why)
+{
+	struct stat st;
+	int fd = openat(parent, name,
+	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
+		return epd_why(why, -EPERM, "%s: not a folder of ours", name);
+	if (fd < 0)
+		return epd_why(why, -errno, "%s: %s", name, strerror(errno));
+	if (fstat(fd, &st)) {
+		int rc = -errno;
+
+		close(fd);
+		return rc;
+	}
+	if (st.st_uid != geteuid() || st.st_mode & 077) {
+		close(fd);
+		return epd_why(why, -EPERM, "%s: belongs to user %u, mode %03o",
+		    name, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
+	}
+	return fd;
+}
+
+/* Write the store's path, unless it is there. */
+static int
+sign(int dirfd, const char *store_path)
+{
+	struct epd_span part = epd_span_str(store_path);
+	struct epd_buf b = { 0 };
+	int rc = epd_file_read(dirfd, "store", PATH_MOST, &b);
+
+	if (rc || b.n != part.n || memcmp(b.p, part.p, part.n))
+		rc = rc == -ENOMEM ? rc :
+		    epd_file_replace(dirfd, "store", &part, 1, 0);
+	epd_buf_free(&b);
+	return rc;
+}
+
+/* The folder, made and signed, and w/ in it. */
+static int
+claim(struct epd_memory *m, struct epd_why *why)
+{
+	int fd, w, rc;
+
+	if (mkdirat(m->parent, m->name, 0700) && errno != EEXIST)
+		return epd_why(why, -errno, "%s: %s", m->name,
+		    strerror(errno));
+	fd = open_ours(m->parent, m->name, why);
+	if (fd < 0)
+		return fd;
+	rc = sign(fd, m->store_path);
+	w = rc ? rc : epd_dir_make(fd, "w");
+	close(fd);
+	if (w < 0)
+		return epd_why(why, w, "%s: %s", m->name, epd_strerror(w));
+	if (m->w >= 0)
+		close(m->w);
+	m->w = w;
+	return 0;
+}
+
+int
+epd_memory_open(struct epd_memory **out, const char *dir,
+    const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
+    struct epd_why *why)
+{
+	struct epd_memory *m;
+	int rc;
+
+	if (store_path[0] != '/' || strlen(store_path) > PATH_MOST)
+		return epd_why(why, -EINVAL, "%s: not an absolute path",
+		    store_path);
+	m = epd_calloc(1, sizeof *m);
+	if (!m)
+		return -ENOMEM;
+	m->w = m->parent = -1;
+	m->cap = cap;
+	memcpy(m->name, PREFIX, strlen(PREFIX));
+	epd_hex_format(m->name + strlen(PREFIX), store_uuid, 16);
+	m->store_path = epd_strdup(store_path);
+	if (m->store_path)
+		m->parent = open_parent(dir, store_path, why);
+	else
+		m->parent = -ENOMEM;
+	rc = m->parent < 0 ? m->parent : claim(m, why);
+	if (rc) {
+		epd_memory_close(m);
+		return rc;
+	}
+	*out = m;
+	return 0;
+}
+
+void
+epd_memory_close(struct epd_memory *m)
+{
+	if (!m)
+		return;
+	if (m->w >= 0)
+		close(m->w);
+	if (m->parent >= 0)
+		close(m->parent);
+	epd_free(m->store_path);
+	epd_free(m);
+}
+
+uint64_t
+epd_memory_cap(const struct epd_memory *m)
+{
+	return m->cap;
+}
+
+static int
+name_ok(const char *s)
+{
+	return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= NAME_MAX;
+}
+
+int
+epd_memory_find(struct epd_memory *m, const char *workflow)
+{
+	if (!name_ok(workflow))
+		return -EINVAL;
+	return epd_file_open(m->w, workflow, O_RDONLY | O_DIRECTORY, 0);
+}
+
+int
+epd_memory_dir(struct epd_memory *m, const char *workflow)
+{
+	int fd, rc;
+
+	if (!name_ok(workflow))
+		return -EINVAL;
+	fd = epd_dir_make(m->w, workflow);
+	if (fd != -ENOENT)
+		return fd;
+	/* Swept away under us, as when the store was moved: begin anew. */
+	rc = claim(m, NULL);
+	return rc ? rc : epd_dir_make(m->w, workflow);
+}
+
+int
+epd_memory_remove(struct epd_memory *m, const char *workflow)
+{
+	return name_ok(workflow) ? epd_file_remove(m->w, workflow) : -EINVAL;
+}
+
+struct each {
+	int (*fn)(void *arg, const char *workflow);
+	void *arg;
+};
+
+static int
+each_name(void *arg, const char *name)
+{
+	struct each *e = arg;
+
+	return name_ok(name) ? e->fn(e->arg, name) : 0;
+}
+
+int
+epd_memory_each(struct epd_memory *m,
+    int (*fn)(void *arg, const char *workflow), void *arg)
+{
+	struct each e = { fn, arg };
+
+	return epd_dir_each(m->w, each_name, &e);
+}
+
+/* ---- sweep ---- */
+
+/* Whether the store at path says it has this UUID; unsure counts as yes. */
+static int
+store_lives(const char *path, const char *hex)
+{
+	const char *const file[] = { "store", "uuid" };
+	struct epd_buf b = { 0 };
+	int fd = epd_dir_root(path, 0), rc = -ENOENT, lives;
+
+	if (fd < 0)
+		return fd != -ENOENT && fd != -ENOTDIR;
+	for (size_t i = 0; rc == -ENOENT && i < 2; i++)
+		rc = epd_file_read(fd, file[i], PATH_MOST, &b);
+	close(fd);
+	lives = rc ? rc != -ENOENT : strstr(epd_buf_cstr(&b), hex) != NULL;
+	if (b.failed)
+		lives = 1;
+	epd_buf_free(&b);
+	return lives;
+}
+
+/* Whether the folder open at fd has lost its store. */
+static int
+forsaken(int fd, const char *hex)
+{
+	struct epd_buf b = { 0 };
+	struct stat st;
+	int rc = epd_file_read(fd, "store", PATH_MOST, &b), gone = 0;
+
+	if (!rc)
+		gone = !store_lives(epd_buf_cstr(&b), hex) && !b.failed;
+	else if (rc == -ENOENT && !fstat(fd, &st))
+		gone = (uint64_t)st.st_mtime + YOUNG_S <=
+		    epd_clock_wall_ms() / 1000;
+	epd_buf_free(&b);
+	return gone;
+}
+
+struct sweep {
+	int root, w;
+	int gone;
+	uint64_t bytes;
+};
+
+static int
+sweep_workflow(void *arg, const char *name)
+{
+	struct sweep *s = arg;
+	int fd = epd_file_open(s->w, name, O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd >= 0) {
+		epd_run_sweep(fd);
+		close(fd);
+	}
+	return 0;
+}
+
+static int
+sweep_folder(void *arg, const char *name)
+{
+	const size_t prefix = strlen(PREFIX);
+	struct sweep *s = arg;
+	uint8_t uuid[16];
+	uint64_t bytes = 0;
+	int fd, rc = 0;
+
+	if (strncmp(name, PREFIX, prefix) || strlen(name) != prefix + 32 ||
+	    epd_hex_parse(uuid, sizeof uuid, name + prefix))
+		return 0;
+	fd = open_ours(s->root, name, NULL);
+	if (fd < 0)
+		return 0;
+	s->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
+	if (forsaken(fd, name + prefix)) {
+		if (s->w >= 0)
+			rc = epd_memory_measure(s->w, &bytes);
+		if (!rc)
+			rc = epd_file_remove(s->root, name);
+		if (!rc) {
+			s->gone++;
+			s->bytes += bytes;
+		}
+	} else if (s->w >= 0) {
+		epd_run_sweep(fd);
+		rc = epd_dir_each(s->w, sweep_workflow, s);
+	}
+	if (s->w >= 0)
+		close(s->w);
+	close(fd);
+	return rc;
+}
+
+int
+epd_memory_sweep(const char *dir, uint64_t *bytes)
+{
+	struct sweep s = { .w = -1 };
+	int rc;
+
+	s.root = epd_dir_root(*dir ? dir : SHM, 0);
+	if (s.root < 0)
+		return s.root == -ENOENT ? 0 : s.root;
+	rc = epd_dir_each(s.root, sweep_folder, &s);
+	close(s.root);
+	if (bytes)
+		*bytes = s.bytes;
+	return rc ? rc : s.gone;
+}

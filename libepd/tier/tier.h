@@ -1,0 +1,76 @@
+/*
+ * tier.h - where pages are kept.  Here: the memory tier of a store, a folder on
+ * tmpfs that is tagged by the store's UUID and held to a cap.
+ *
+ *	DIR/epd-UUIDHEX/	mode 0700, ours
+ *		store		the store's absolute path
+ *		w/WORKFLOW/RUN	run files (page/page.h)
+ *
+ * Pages are a cache: any published run may be unlinked at any moment, and
+ * whoever has it mapped keeps it.  So eviction asks nobody; it goes by the time
+ * a run was last opened.
+ */
+#ifndef EPD_TIER_H
+#define EPD_TIER_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct epd_memory;
+
+/*
+ * Open, or make, the memory folder of the store at store_path (absolute)
+ * beneath dir.  dir "" is /dev/shm if that is a tmpfs we can write, else the
+ * folder `memory` in the store.  A folder that is a link, another's, or open to
+ * others is refused: -EPERM.  Fails: -EINVAL, -errno.
+ * Owns: the caller owns *out.
+ */
+int epd_memory_open(struct epd_memory **out, const char *dir,
+    const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
+    struct epd_why *why);
+void epd_memory_close(struct epd_memory *m);
+uint64_t epd_memory_cap(const struct epd_memory *m);
+
+/*
+ * A descriptor of the workflow's folder, made on demand; the caller closes it.
+ * _find makes nothing: -ENOENT if there is none.
+ * Fails: -EINVAL (a name that would leave the folder), -errno.
+ */
+int epd_memory_dir(struct epd_memory *m, const char *workflow);
+int epd_memory_find(struct epd_memory *m, const char *workflow);
+/* The workflow's folder and all runs in it; absent is fine. */
+int epd_memory_remove(struct epd_memory *m, const char *workflow);
+/* Call fn for each workflow's folder; a nonzero return stops and is returned. */
+int epd_memory_each(struct epd_memory *m,
+    int (*fn)(void *arg, const char *workflow), void *arg);
+
+/* Bytes taken up now; a run linked into several workflows counts once. */
+int epd_memory_used(struct epd_memory *m, uint64_t *bytes);
+
+struct epd_memory_fit {
+	uint64_t used, evicted;	/* bytes: left in use, given back */
+	uint64_t runs;		/* evicted */
+	uint64_t over;		/* bytes above the cap once the request is in */
+};
+/*
+ * Make room for bytes more: unlink runs, the one opened longest ago first,
+ * until used + bytes is at most the cap.  keep (may be NULL) says which must
+ * stay.  A request larger than the cap is no error, nor is one that kept runs
+ * leave no room for: all else has gone then, over is not 0, and why says what
+ * was in the way.  out may be NULL.  Fails: -errno.
+ */
+int epd_memory_fit(struct epd_memory *m, uint64_t bytes,
+    int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,
+    struct epd_memory_fit *out, struct epd_why *why);
+
+/*
+ * Remove memory folders of ours in dir ("" as in epd_memory_open, /dev/shm
+ * only) whose store is gone: the path they name is no store, or one of another
+ * UUID.  In those that stay, remove what writers that died left behind.
+ * bytes (may be NULL) is what that gave back.  The number of folders removed,
+ * or -errno.
+ */
+int epd_memory_sweep(const char *dir, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,43 @@
+#!/bin/sh
+# deps.sh - see that the packages a target needs are there.
+#
+#	deps.sh build|check STAMP
+#
+# With root on a Debian machine what is missing is installed; otherwise it is
+# named and nothing is done.  STAMP is touched when all is there.
+set -u
+build='gcc libc6-dev make pkg-config libb2-dev libxxhash-dev libjson-c-dev
+	libyaml-dev libzstd-dev libutf8proc-dev libpcre2-dev
+	libjpeg-dev libspng-dev libwebp-dev'
+check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd"
+case $1 in
+build) want=$build ;;
+check) want=$check ;;
+*) echo "deps.sh: build or check" >&2; exit 2 ;;
+esac
+mkdir -p "$(dirname "$2")"
+
+if ! command -v dpkg-query >/dev/null; then
+	echo "not a Debian machine: needed are the likes of" $want >&2
+	touch "$2"
+	exit 0
+fi
+missing=
+for p in $want; do
+	dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q '^install ok installed' ||
+		missing="$missing $p"
+done
+if [ -n "$missing" ]; then
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "missing packages:$missing" >&2
+		echo "install them as root: apt-get install$missing" >&2
+		exit 1
+	fi
+	echo "installing:$missing" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 || {
+		apt-get update -qq &&
+		apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	} || { echo "could not install:$missing" >&2; exit 1; }
+fi
+touch "$2"

@@ -1,0 +1,80 @@
+# tests.mk - how tests are built and run.
+#
+# unit/NAME.c, torture/NAME.c, bench/NAME.c are one program each.  fuzz/NAME.c is
+# a fuzz target; linked with fuzz/replay.c it runs over its corpus.
+
+UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
+TORTURE := $(patsubst tests/torture/%.c,$(B)/torture/%,$(wildcard tests/torture/*.c))
+TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
+REPLAY := $(TARGETS:%=$(B)/replay/%)
+BATS := $(wildcard tests/cli/*.bats)
+DIR =
+
+$(B)/%: $(B)/obj/tests/%.o $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(TESTLIBS)
+
+$(B)/replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/faults.so: tests/faults.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -std=c17 -O2 -g $(WARN) -shared -fPIC -o $@ $< -ldl
+
+# make unit-NAME builds and runs one.
+unit-%: $(B)/unit/%
+	$<
+
+check:
+	@tests/deps.sh check $(B)/deps-check
+	@$(MAKE) --no-print-directory -j$(JOBS) check-build
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(REPLAY) $(BATS)
+
+check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(if $(wildcard tests/faults.c),$(B)/faults.so)
+	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
+	@chmod +x $(B)/golden-set
+
+torture: check-build $(TORTURE)
+	@B=$(B) tests/run $(TORTURE) $(wildcard tests/torture/*.bats)
+
+golden: $(B)/golden/run
+	$< $(or $(DIR),tests/golden) -v
+
+unit-all: $(UNIT) $(REPLAY) $(B)/golden/run
+	@B=$(B) tests/run $(UNIT) $(REPLAY)
+
+asan:
+	@UBSAN_OPTIONS=print_stacktrace=1 $(MAKE) --no-print-directory -j$(JOBS) B=$(B)/asan \
+	    OPT='-O1 -g -fno-omit-frame-pointer' \
+	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=undefined' unit-all
+
+tsan:
+	@$(MAKE) --no-print-directory -j$(JOBS) B=$(B)/tsan OPT='-O1 -g' SAN=-fsanitize=thread unit-all
+
+# Fuzzing needs clang; SECONDS is a target's time.
+SECONDS = 60
+fuzz:
+	@$(MAKE) --no-print-directory -j$(JOBS) B=$(B)/fuzz CC=clang OPT='-O1 -g' \
+	    SAN='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined' fuzz-all
+
+FUZZERS := $(TARGETS:%=$(B)/fuzzers/%)
+$(B)/fuzzers/%: $(B)/obj/tests/fuzz/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+
+fuzz-all: $(FUZZERS)
+	@for t in $(TARGETS); do mkdir -p $(B)/corpus/$$t; \
+	    echo "$$t:"; $(B)/fuzzers/$$t -max_total_time=$(SECONDS) -rss_limit_mb=2048 \
+	    -print_final_stats=1 -verbosity=0 -artifact_prefix=$(B)/ $(B)/corpus/$$t \
+	    tests/fuzz/corpus/$$t 2>&1 | grep -E 'number_of_executed|SUMMARY|ERROR|artifact' ; \
+	    [ $${PIPESTATUS:-0} = 0 ] || exit 1; done
+
+lint:
+	@tests/lint/arrows.sh
+	@tests/lint/style.sh
+	@tests/lint/words.sh
+
+.PHONY: check check-build torture golden unit-all asan tsan fuzz fuzz-all lint
