@@ -112,7 +112,10 @@ devices(struct epd_jw *w)
 static void
 limits(struct epd_jw *w)
 {
-	static const struct { const char *name; int what; } all[] = {
+	static const struct {
+		const char *name;
+		__rlimit_resource_t what;
+	} all[] = {
 		{ "open_files", RLIMIT_NOFILE },
 		{ "locked_memory", RLIMIT_MEMLOCK },
 		{ "address_space", RLIMIT_AS },

@@ -25,13 +25,14 @@ struct walk {
 	struct prompt_images *out;
 };
 
+/* As the templates have it, and so engine/chat. */
 static int
 is_image(const struct epd_json *part)
 {
 	const char *type = epd_json_str(epd_json_get(part, "type"), "");
 
-	return !strcmp(type, "image") || !strcmp(type, "image_url") ||
-	    epd_json_get(part, "image") || epd_json_get(part, "image_url");
+	return !strcmp(type, "image") || epd_json_has(part, "image") ||
+	    epd_json_has(part, "image_url");
 }
 
 /* What a part names, or NULL. */

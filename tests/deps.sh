@@ -18,7 +18,7 @@ esac
 mkdir -p "$(dirname "$2")"
 
 if ! command -v dpkg-query >/dev/null; then
-	echo "not a Debian machine: needed are the likes of" $want >&2
+	echo "not a Debian machine: needed are the likes of $want" >&2
 	touch "$2"
 	exit 0
 fi
@@ -35,9 +35,15 @@ if [ -n "$missing" ]; then
 	fi
 	echo "installing:$missing" >&2
 	export DEBIAN_FRONTEND=noninteractive
-	apt-get install -y -qq --no-install-recommends $missing >/dev/null 2>&1 || {
+	# shellcheck disable=SC2086
+	set -- "$2" $missing
+	stamp=$1
+	shift
+	apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 || {
 		apt-get update -qq &&
-		apt-get install -y -qq --no-install-recommends $missing >/dev/null
+		apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 	} || { echo "could not install:$missing" >&2; exit 1; }
+	touch "$stamp"
+	exit 0
 fi
 touch "$2"

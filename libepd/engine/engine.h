@@ -9,6 +9,7 @@
 
 #include "engine/chat/chat.h"
 #include "engine/image/image.h"
+#include "engine/kern/attn.h"
 #include "engine/kern/kern.h"
 #include "engine/model/model.h"
 #include "engine/model/text.h"

@@ -5,10 +5,11 @@
  *	 8  32  fp		the file's name, again
  *	40   4  width
  *	44   4  height
- *	48   8  BLAKE2b-64 of the RGB bytes, [height][width][3]
+ *	48   8  BLAKE2b-64 of the frame
  *	56   4  zero
  *	60   4  CRC32C of all before
- *	64      one zstd frame (RFC 8878) that says its content's size
+ *	64      one zstd frame (RFC 8878) that says its content's size:
+ *		RGB, [height][width][3]
  *
  * Nothing is allocated before width, height and the frame's own word agree and
  * are within the cap; the frame is undone into exactly that much.
@@ -61,7 +62,7 @@ epd_pix_write(struct epd_features *c, int dir, const struct epd_name *fp,
 	epd_buf_put(&head, fp->b, EPD_NAME);
 	epd_pack_u32(&head, (uint32_t)w);
 	epd_pack_u32(&head, (uint32_t)h);
-	epd_pack_u64(&head, epd_blake2b64(epd_span(rgb, raw)));
+	epd_pack_u64(&head, epd_blake2b64(epd_span(z, rc ? 0 : n)));
 	epd_pack_u32(&head, 0);
 	if (!head.failed)
 		epd_pack_u32(&head, epd_crc32c(0, head.p, head.n));
@@ -85,17 +86,19 @@ inflate(struct epd_span z, uint8_t **rgb, size_t raw, uint64_t sum,
 	uint8_t *b;
 	size_t n;
 
-	if (z.n > ZSTD_compressBound(raw) ||
-	    ZSTD_getFrameContentSize(z.p, z.n) != raw)
+	if (epd_blake2b64(z) != sum)
+		return epd_why(why, EPD_ECORRUPT, "pix: checksum is wrong");
+	if (ZSTD_getFrameContentSize(z.p, z.n) != raw)
 		return epd_why(why, EPD_ECORRUPT,
 		    "pix: the frame is not of that size");
 	b = epd_malloc(raw);
 	if (!b)
 		return -ENOMEM;
 	n = ZSTD_decompress(b, raw, z.p, z.n);
-	if (n != raw || epd_blake2b64(epd_span(b, raw)) != sum) {
+	if (n != raw) {
 		epd_free(b);
-		return epd_why(why, EPD_ECORRUPT, "pix: checksum is wrong");
+		return epd_why(why, EPD_ECORRUPT, "pix: %s",
+		    ZSTD_isError(n) ? ZSTD_getErrorName(n) : "cut short");
 	}
 	*rgb = b;
 	return 0;

@@ -58,7 +58,7 @@ encode_pixels(struct epd_session *s, const struct epd_feature *f,
 			rc = epd_why(why, -ENOMEM, "no memory");
 			goto out;
 		}
-		epd_bf16_from_f32(half, rows, (long)n);
+		epd_bf16_from_f32(half, rows, n);
 	}
 	from = epd_clock_boot_ns();
 	rc = epd_feature_commit(s->store->features, f,
@@ -93,7 +93,8 @@ struct work {
 	struct epd_encoded e;
 	struct epd_image im;
 	struct epd_memo_key key;
-	int keyed;
+	int unnoted;		/* in: the memo is not to be asked */
+	int keyed;		/* the memo may be told */
 };
 
 static int
@@ -121,7 +122,7 @@ read_file(struct epd_session *s, const char *path, struct epd_buf *bytes,
 		close(fd);
 		return epd_why(why, -EISDIR, "%s: is a directory", path);
 	}
-	if (w->keyed && epd_memo_get(s->store->features, &w->key,
+	if (w->keyed && !w->unnoted && epd_memo_get(s->store->features, &w->key,
 	    &s->feature_model, &memo) == 1) {
 		close(fd);
 		w->e.memo = 1;
@@ -187,8 +188,8 @@ again(struct epd_session *s, const struct epd_feature *f, const char *path,
 	int rc = epd_feature_pixels(s->store->features, &f->fp, &w.im.rgb,
 	    &w.im.h, &w.im.w);
 
-	if (rc < 0 && path && epd_file_read(AT_FDCWD, path,
-	    (size_t)s->store->config.image_max_bytes, &bytes) >= 0) {
+	w.unnoted = 1;
+	if (rc < 0 && path && read_file(s, path, &bytes, &w, why) == 0) {
 		rc = look(s, path, epd_span(bytes.p, bytes.n), &w, why);
 		if (rc == 0 && !epd_name_equal(&w.e.fp, &f->fp))
 			rc = -ESTALE;

@@ -132,12 +132,7 @@ place(struct epd_store *s, const struct epd_store_options *o,
 	char *real;
 	int rc;
 
-	if (o->create) {
-		s->dirfd = epd_dir_make(AT_FDCWD, o->path);
-	} else {
-		s->dirfd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		s->dirfd = s->dirfd < 0 ? -errno : s->dirfd;
-	}
+	s->dirfd = epd_dir_root(o->path, o->create);
 	if (s->dirfd < 0) {
 		rc = s->dirfd == -ENOENT ? EPD_ENOTHING : s->dirfd;
 		return epd_why(why, rc, "%s: %s", o->path,

@@ -1,6 +1,6 @@
 /* view.c - lists of states, their tokens, and workflows drawn as trees. */
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -130,7 +130,8 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 /* ---- the tree ---- */
 
 struct forest {
-	struct epd_state_line *v;
+	struct epd_state_line *v;	/* ascending by state */
+	long *parent;			/* index of each one's, or -1 */
 	size_t n, cap;
 	struct epd_buf *out;
 };
@@ -154,18 +155,33 @@ plant(void *arg, const struct epd_state_line *l)
 	return 0;
 }
 
-static const struct epd_state_line *
-parent_of(const struct forest *f, const struct epd_state_line *l)
+static int
+by_state(const void *a, const void *b)
 {
-	for (size_t i = 0; l->parent_state && i < f->n; i++)
-		if (f->v[i].state == l->parent_state)
-			return f->v + i;
-	return NULL;
+	const struct epd_state_line *x = a, *y = b;
+
+	return (x->state > y->state) - (x->state < y->state);
+}
+
+static int
+find_parents(struct forest *f)
+{
+	if (!(f->parent = epd_calloc(f->n + 1, sizeof *f->parent)))
+		return -ENOMEM;
+	for (size_t i = 0; i < f->n; i++) {
+		struct epd_state_line key = { .state = f->v[i].parent_state };
+		const struct epd_state_line *p = key.state ? bsearch(&key, f->v,
+		    f->n, sizeof key, by_state) : NULL;
+
+		f->parent[i] = p ? p - f->v : -1;
+	}
+	return 0;
 }
 
 static void
-label(struct forest *f, const struct epd_state_line *l)
+label(struct forest *f, size_t i)
 {
+	const struct epd_state_line *l = f->v + i;
 	struct epd_buf *b = f->out;
 
 	epd_buf_fmt(b, "s%u@%u %s, %llu tokens", l->state, l->versions,
@@ -179,28 +195,28 @@ label(struct forest *f, const struct epd_state_line *l)
 		    (unsigned long long)l->pages);
 	if (l->parent_state)
 		epd_buf_fmt(b, ", from s%u@%u%s", l->parent_state,
-		    l->parent_version, parent_of(f, l) ? "" : " (released)");
+		    l->parent_version, f->parent[i] < 0 ? " (released)" : "");
 	epd_buf_str(b, "\n");
 }
 
-/* Branches of parent (NULL: the roots), each beneath what leads to it. */
+/* Branches of parent (-1: the roots), each beneath what leads to it. */
 static void
-branches(struct forest *f, const struct epd_state_line *parent,
-    const char *lead)
+branches(struct forest *f, long parent, const char *lead)
 {
 	size_t last = f->n;
-	struct epd_buf deeper = {0};
 
 	for (size_t i = 0; i < f->n; i++)
-		if (parent_of(f, f->v + i) == parent)
+		if (f->parent[i] == parent)
 			last = i;
 	for (size_t i = 0; i < f->n; i++) {
-		if (parent_of(f, f->v + i) != parent)
+		struct epd_buf deeper = {0};
+
+		if (f->parent[i] != parent)
 			continue;
 		epd_buf_fmt(f->out, "%s%s-- ", lead, i == last ? "`" : "|");
-		label(f, f->v + i);
+		label(f, i);
 		epd_buf_fmt(&deeper, "%s%s   ", lead, i == last ? " " : "|");
-		branches(f, f->v + i, epd_buf_cstr(&deeper));
+		branches(f, (long)i, epd_buf_cstr(&deeper));
 		epd_buf_free(&deeper);
 	}
 }
@@ -212,10 +228,11 @@ epd_view_tree(struct epd_store *s, const char *workflow, struct epd_buf *out,
 	struct forest f = { .out = out };
 	int rc = epd_view_states(s, workflow, plant, &f, why);
 
-	if (rc == 0) {
+	if (rc == 0 && (rc = find_parents(&f)) == 0) {
 		epd_buf_fmt(out, "%s\n", workflow);
-		branches(&f, NULL, "");
+		branches(&f, -1, "");
 	}
+	epd_free(f.parent);
 	epd_free(f.v);
 	return rc < 0 ? rc : out->failed ? -ENOMEM : 0;
 }

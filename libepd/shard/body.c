@@ -143,8 +143,9 @@ epd_body_unpack(struct epd_span p, struct epd_arena *a,
 	/* The largest sums stay far below 2^64. */
 	uint64_t fixed = (uint64_t)v.nids * (flags & LOGPROBS ? 8 : 4) +
 	    (uint64_t)v.nimages * IMAGE + (uint64_t)v.npages * PAGE;
-	int32_t *ids;
 	float *logprobs = NULL;
+	int32_t *ids;
+	void *note;
 
 	if (c.failed || fixed > epd_cur_left(&c))
 		return EPD_ECORRUPT;
@@ -162,7 +163,9 @@ epd_body_unpack(struct epd_span p, struct epd_arena *a,
 	pages = epd_arena_add(a, v.npages * sizeof *pages);
 	if (flags & LOGPROBS)
 		logprobs = epd_arena_add(a, v.nids * sizeof *logprobs);
-	if (!ids || !images || !pages || (flags & LOGPROBS && !logprobs))
+	note = epd_arena_add(a, v.note.n);
+	if (!ids || !images || !pages || !note ||
+	    (flags & LOGPROBS && !logprobs))
 		return -ENOMEM;
 	unpack_words(ids, epd_unpack_bytes(&c, (size_t)v.nids * 4).p, v.nids);
 	unpack_images(&c, images, v.nimages);
@@ -170,10 +173,58 @@ epd_body_unpack(struct epd_span p, struct epd_arena *a,
 	if (logprobs)
 		unpack_words(logprobs,
 		    epd_unpack_bytes(&c, (size_t)v.nids * 4).p, v.nids);
+	memcpy(note, v.note.p, v.note.n);
+	v.note.p = note;
 	v.ids = ids;
 	v.images = images;
 	v.pages = pages;
 	v.logprobs = logprobs;
 	*out = v;
+	return 0;
+}
+
+uint64_t
+epd_body_size(const struct epd_version *v)
+{
+	return HEAD + (uint64_t)v->nids * (v->logprobs ? 8 : 4) +
+	    (uint64_t)v->nimages * IMAGE + (uint64_t)v->npages * PAGE +
+	    v->note.n;
+}
+
+int
+epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
+    struct epd_why *why)
+{
+	struct epd_version v;
+	struct epd_cur c;
+	uint64_t covered;
+	int rc = epd_body_unpack(p, NULL, &v);
+
+	if (rc)
+		return epd_why(why, rc, "version: %s", epd_strerror(rc));
+	if (!v.run != !v.npages || (v.npages && !page_tokens))
+		return epd_why(why, -EINVAL, "version: %u pages of %u tokens "
+		    "in run %llu", v.npages, page_tokens,
+		    (unsigned long long)v.run);
+	c = epd_cur(p);
+	epd_unpack_bytes(&c, HEAD + (size_t)v.nids * 4 +
+	    (size_t)v.nimages * IMAGE);
+	covered = (uint64_t)v.first_page * page_tokens;
+	for (uint32_t i = 0; i < v.npages; i++) {
+		uint32_t rows;
+
+		epd_unpack_bytes(&c, EPD_NAME);
+		rows = epd_unpack_u32(&c);
+		epd_unpack_u64(&c);
+		covered += rows;
+		if (!rows || rows > page_tokens ||
+		    (rows < page_tokens && i + 1 < v.npages))
+			return epd_why(why, -EINVAL, "version: page %u has %u "
+			    "rows of %u", v.first_page + i, rows, page_tokens);
+	}
+	if (v.npages && covered > start + v.nids)
+		return epd_why(why, -EINVAL, "version: its pages hold %llu "
+		    "tokens of %llu", (unsigned long long)covered,
+		    (unsigned long long)(start + v.nids));
 	return 0;
 }

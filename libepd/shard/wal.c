@@ -390,6 +390,12 @@ epd_wal_unsettled(struct epd_wal *w)
 	    size != w->pos.offset;
 }
 
+int
+epd_wal_tipless(const struct epd_wal *w)
+{
+	return w->tip_bad;
+}
+
 static int
 each_segment(void *arg, const char *name)
 {

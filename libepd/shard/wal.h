@@ -53,6 +53,8 @@ int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
     struct epd_why *why);
 /* 1: something lies behind the tip, or a flush failed, or the tip is damaged. */
 int epd_wal_unsettled(struct epd_wal *w);
+/* 1: the tip was absent or damaged when last read. */
+int epd_wal_tipless(const struct epd_wal *w);
 
 /* The following are for who holds the workflow's lock. */
 

@@ -113,9 +113,9 @@ epd_wal_recover(struct epd_wal *w, struct epd_why *why)
 {
 	char name[EPD_WAL_NAME];
 	struct epd_span part;
+	size_t size = 0, end = 0;
+	uint8_t *p = NULL;
 	uint32_t n;
-	uint8_t *p;
-	size_t size, end;
 	int rc;
 
 	epd_wal_read_tip(w, 0);

@@ -127,7 +127,7 @@ TEST(orientation)
 	CHECK_INT(TIFF(""), 1);
 }
 
-/* An odd last frame stands for both halves; merge 1 is plain row-major order. */
+/* An odd last frame stands for both halves; merge 1 is row-major order. */
 TEST(patches_of_frames)
 {
 	struct epd_processor p = { .patch = 1, .merge = 2, .temporal = 2,

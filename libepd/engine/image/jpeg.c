@@ -18,7 +18,7 @@
 #include "engine/image/codec.h"
 
 /* A progressive file may go on for ever; real ones have some ten scans. */
-enum { SCANS_MAX = 500, EXIF_MARKER = JPEG_APP0 + 1 };
+enum { SCANS_MAX = 100, EXIF_MARKER = JPEG_APP0 + 1 };
 
 struct job {
 	struct jpeg_decompress_struct c;

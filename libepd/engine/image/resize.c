@@ -140,7 +140,7 @@ across(const struct pass *p, const uint8_t *in, long rows, uint8_t *out)
 		}
 }
 
-/* m <= BLOCK neighbouring bytes of an output row; a full block is the fast case. */
+/* m <= BLOCK neighbours in an output row; a full block is the fast case. */
 static inline void
 block(const int32_t *w, long n, const uint8_t *s, long stride, int m, int bits,
     uint8_t *out)
@@ -180,7 +180,7 @@ pixels(long w, long h)
 	return epd_malloc((size_t)w * (size_t)h * 3);
 }
 
-/* Replace im by itself after one pass; what it pointed to stays the caller's. */
+/* Replace im by itself after one pass; the old pixels stay the caller's. */
 static int
 run(struct epd_image *im, int vertical, long size, enum epd_resampler how)
 {

@@ -12,7 +12,13 @@
 
 #include "engine/kern/gemm.h"
 
-enum { MAXROWS = 192, MAXCHUNK = 1024, PART = 1024, WHOLE = 2048, GROUP = 4 };
+enum { MAXROWS = 192, MAXCHUNK = 1024, WHOLE = 1024 };
+#include <stdlib.h>
+static long env(const char*n,long d){const char*p=getenv(n);return p?atol(p):d;}
+#define PART env("PART",1024)
+#define GROUP env("GROUP",64)
+#define AHEAD env("AHEAD",4)
+
 
 struct job {
 	const struct epd_kern *kern;
@@ -24,6 +30,7 @@ struct job {
 	long part;		/* elements of k at a time */
 	long rows;		/* in a block of x, a multiple of kern->mr */
 	long chunk, chunks;	/* weight rows in an item; items in a block */
+	long group;		/* weight rows that stay in cache for a block */
 	atomic_int failed;
 	long held[EPD_POOL_MAX];	/* block packed in a worker's scratch */
 };
@@ -85,7 +92,7 @@ item(void *arg, long n, int who)
 	const long rows = least(j->rows, j->m - row), mr = panel(j, rows);
 	struct epd_tile g = {
 		.type = w->type, .ldw = w->k, .ldy = j->ldy,
-		.ahead = GROUP * w->k * size,
+			.ahead = AHEAD * w->k * size,
 	};
 	float *a = pack_block(j, block, who);
 
@@ -94,18 +101,16 @@ item(void *arg, long n, int who)
 		return;
 	}
 	for (long k = 0; k < w->k || k == 0; k += j->part) {
-		long n16 = (part_of(j, k) + 15) / 16 * 16;
-
 		g.first = k == 0;
 		g.last = k + j->part >= w->k;
 		g.k = part_of(j, k);
-		for (long col = from; col < end; col += GROUP) {
-			g.cols = (int)least(GROUP, end - col);
+		for (long col = from; col < end; col += j->group) {
+			g.cols = (int)least(j->group, end - col);
 			g.w = (const char *)w->data + (col * w->k + k) * size;
 			g.bias = j->bias ? j->bias + col : NULL;
 			for (long i = 0; i < rows; i += mr) {
 				g.rows = (int)least(mr, rows - i);
-				g.a = a + rows * k + i * n16;
+				g.a = a + rows * k + i * ((g.k + 15) / 16 * 16);
 				g.y = j->y + (row + i) * j->ldy + col;
 				g.lanes = a + j->rows * j->k16 +
 				    ((col - from) * rows + i * g.cols) * 16;
@@ -159,6 +164,7 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 	atomic_init(&j.failed, 0);
 	for (long i = 0; i < threads; i++)
 		j.held[i] = -1;
+	j.group=GROUP;
 	divide(&j);
 	blocks = (m + j.rows - 1) / j.rows;
 
@@ -166,7 +172,7 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 	j.chunk = w->n * blocks / (8 * threads) / 4 * 4;
 	j.chunk = least(j.chunk < 4 ? 4 : j.chunk, MAXCHUNK);
 	if (j.part < j.k16)
-		j.chunk = least(j.chunk, 64);
+		j.chunk = least(j.chunk, env("CHUNK",64));
 	j.chunks = (w->n + j.chunk - 1) / j.chunk;
 	epd_pool_run(pool, item, &j, blocks * j.chunks);
 	return atomic_load(&j.failed) ? -ENOMEM : 0;

@@ -1,0 +1,166 @@
+/* state_keep.c - release, check, gc, metrics. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/state.h"
+
+void
+state_release(struct state_args *a)
+{
+	struct cli *c = a->cli;
+
+	for (int i = 0; i < a->n; i++) {
+		struct epd_why why = {0};
+		struct epd_ref ref;
+		int rc = 0;
+
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		if (ref.kind == EPD_REF_WORKFLOW && !a->recursive)
+			rc = epd_why(&why, EPD_EUSAGE, "a workflow; -r "
+			    "releases all its states");
+		if (rc == 0)
+			rc = epd_flow_release(a->store, &ref, a->reason, &why);
+		if (rc < 0)
+			cli_fail(c, a->operand[i], rc, &why);
+		else if (c->verbose)
+			cli_say(c, "%s: released", a->operand[i]);
+	}
+}
+
+/* ---- check ---- */
+
+struct checker {
+	struct state_args *a;
+	const char *workflow;	/* "": the store */
+};
+
+static void
+fault(void *arg, const char *text)
+{
+	struct checker *x = arg;
+	struct cli *c = x->a->cli;
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	cli_status(c, epd_exitcode(EPD_ECORRUPT));
+	if (!c->json) {
+		cli_line(c, text);
+		return;
+	}
+	cli_object(&w, &b);
+	epd_jw_str(&w, "fault", text);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+verdict(struct checker *x, int faults)
+{
+	struct cli *c = x->a->cli;
+	const char *what = *x->workflow ? x->workflow : x->a->store->path;
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	if (c->verbose)
+		cli_say(c, "%s: %d fault%s", what, faults,
+		    faults == 1 ? "" : "s");
+	if (!c->json)
+		return;
+	cli_object(&w, &b);
+	epd_jw_str(&w, "checked", what);
+	epd_jw_int(&w, "faults", faults);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static int
+check_one(void *arg, const char *workflow)
+{
+	struct state_args *a = arg;
+	struct checker x = { a, workflow };
+	struct epd_why why = {0};
+	int rc = epd_flow_check(a->store, workflow, fault, &x, &why);
+
+	if (rc < 0)
+		cli_fail(a->cli, *workflow ? workflow : NULL, rc, &why);
+	else
+		verdict(&x, rc);
+	return 0;
+}
+
+void
+state_check(struct state_args *a)
+{
+	if (a->n || a->cli->workflow)
+		state_each(a, check_one, a);
+	else
+		check_one(a, "");
+}
+
+/* ---- gc ---- */
+
+void
+state_gc(struct state_args *a)
+{
+	struct cli *c = a->cli;
+	struct epd_swept s;
+	struct epd_why why = {0};
+	struct epd_buf b = {0};
+	struct epd_jw w;
+	char run[24], feature[24];
+	int rc = epd_flow_gc(a->store, &s, &why);
+
+	if (rc < 0) {
+		cli_fail(c, NULL, rc, &why);
+		return;
+	}
+	if (c->verbose)
+		cli_say(c, "%llu states expired, %llu runs (%s), %llu features "
+		    "and %llu orphans (%s), %llu memory folders, %llu "
+		    "leftovers, %.1f ms", (unsigned long long)s.states,
+		    (unsigned long long)s.runs, cli_bytes(run, s.run_bytes),
+		    (unsigned long long)s.features,
+		    (unsigned long long)s.orphans,
+		    cli_bytes(feature, s.feature_bytes),
+		    (unsigned long long)s.memory_folders,
+		    (unsigned long long)s.temporaries, (double)s.ns / 1e6);
+	if (!c->json)
+		return;
+	cli_object(&w, &b);
+	epd_jw_uint(&w, "states", s.states);
+	epd_jw_uint(&w, "runs", s.runs);
+	epd_jw_uint(&w, "run_bytes", s.run_bytes);
+	epd_jw_uint(&w, "features", s.features);
+	epd_jw_uint(&w, "orphans", s.orphans);
+	epd_jw_uint(&w, "feature_bytes", s.feature_bytes);
+	epd_jw_uint(&w, "memory_folders", s.memory_folders);
+	epd_jw_uint(&w, "leftovers", s.temporaries);
+	epd_jw_real(&w, "ms", (double)s.ns / 1e6);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+/* ---- metrics ---- */
+
+void
+state_metrics(struct state_args *a)
+{
+	struct cli *c = a->cli;
+	struct epd_buf b = {0};
+	struct epd_why why = {0};
+	int rc;
+
+	if (a->reset) {
+		epd_metrics_reset(a->store->metrics);
+		return;
+	}
+	rc = epd_view_metrics(a->store, c->json, &b, &why);
+	if (rc < 0)
+		cli_fail(c, NULL, rc, &why);
+	else if (c->json)
+		cli_line(c, epd_buf_cstr(&b));
+	else
+		cli_out(c, epd_span(b.p, b.n));
+	epd_buf_free(&b);
+}

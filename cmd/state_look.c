@@ -1,0 +1,469 @@
+/* state_look.c - ls, show, tree, log. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cmd/state.h"
+
+int
+state_ref(struct state_args *a, const char *text, struct epd_ref *out)
+{
+	struct epd_why why = {0};
+	int rc = cli_ref(a->cli, a->store, text, out, &why);
+
+	if (rc < 0)
+		cli_fail(a->cli, text, rc, &why);
+	return rc < 0 ? -1 : 0;
+}
+
+void
+state_each(struct state_args *a, int (*fn)(void *arg, const char *workflow),
+    void *arg)
+{
+	struct cli *c = a->cli;
+	struct epd_ref ref;
+
+	if (a->n == 0 && c->workflow) {
+		if (state_ref(a, c->workflow, &ref) == 0)
+			fn(arg, ref.workflow);
+		return;
+	}
+	if (a->n == 0)
+		epd_workflow_each(a->store, fn, arg);
+	for (int i = 0; i < a->n && !c->out_failed; i++) {
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		if (ref.kind != EPD_REF_WORKFLOW) {
+			struct epd_why why;
+
+			epd_why(&why, EPD_EUSAGE, "not a workflow");
+			cli_fail(c, a->operand[i], EPD_EUSAGE, &why);
+			continue;
+		}
+		fn(arg, ref.workflow);
+	}
+}
+
+static const char *
+when(char out[32], uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	struct tm tm;
+
+	if (!ms || !localtime_r(&t, &tm) ||
+	    !strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm))
+		strcpy(out, "-");
+	return out;
+}
+
+/* ---- ls ---- */
+
+struct lister {
+	struct state_args *a;
+	uint32_t state;		/* only this one; 0: all */
+	int seen, headed;
+};
+
+static void
+line_json(struct cli *c, const struct epd_state_line *l, const char *name)
+{
+	char parent[EPD_REF_TEXT];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	cli_object(&w, &b);
+	epd_jw_str(&w, "state", name);
+	epd_jw_uint(&w, "version", l->versions);
+	epd_jw_str(&w, "status", l->status);
+	epd_jw_uint(&w, "tokens", l->tokens);
+	epd_jw_uint(&w, "images", l->images);
+	epd_jw_uint(&w, "pages", l->pages);
+	epd_jw_uint(&w, "pages_missing", l->missing);
+	epd_jw_uint(&w, "private_bytes", l->private_bytes);
+	epd_jw_uint(&w, "shared_bytes", l->shared_bytes);
+	epd_jw_uint(&w, "proportional_bytes", l->proportional_bytes);
+	epd_jw_uint(&w, "created_ms", l->created_ms);
+	epd_jw_uint(&w, "changed_ms", l->changed_ms);
+	if (l->ttl_deadline_ms)
+		epd_jw_uint(&w, "ttl_deadline_ms", l->ttl_deadline_ms);
+	else
+		epd_jw_str(&w, "ttl_deadline_ms", NULL);
+	epd_jw_str(&w, "parent", l->parent_state ? epd_ref_format(parent,
+	    l->workflow, l->parent_state, l->parent_version) : NULL);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+line_long(struct lister *x, const struct epd_state_line *l, const char *name)
+{
+	char bytes[24], time[32], text[256];
+	struct cli *c = x->a->cli;
+
+	if (!x->headed++)
+		cli_line(c, "STATE            VERSION STATUS      TOKENS IMAGES"
+		    "  PAGES MISSING     MEMORY CHANGED");
+	snprintf(text, sizeof text, "%-16s %7u %-9s %8llu %6u %6llu %7llu "
+	    "%10s %s", name, l->versions, l->status,
+	    (unsigned long long)l->tokens, l->images,
+	    (unsigned long long)l->pages, (unsigned long long)l->missing,
+	    cli_bytes(bytes, l->proportional_bytes),
+	    when(time, l->changed_ms));
+	cli_line(c, text);
+}
+
+static int
+list_one(void *arg, const struct epd_state_line *l)
+{
+	struct lister *x = arg;
+	struct cli *c = x->a->cli;
+	char name[EPD_REF_TEXT];
+
+	if (x->state && l->state != x->state)
+		return 0;
+	x->seen = 1;
+	epd_ref_format(name, l->workflow, l->state, 0);
+	if (c->json)
+		line_json(c, l, name);
+	else if (x->a->longer)
+		line_long(x, l, name);
+	else
+		cli_line(c, name);
+	return c->out_failed;
+}
+
+static int
+list(struct lister *x, const char *workflow, const char *operand)
+{
+	struct epd_why why = {0};
+	int rc;
+
+	x->seen = 0;
+	rc = epd_view_states(x->a->store, workflow, list_one, x, &why);
+	if (rc == 0 && x->state && !x->seen)
+		rc = EPD_ENOSTATE;
+	if (rc < 0)
+		cli_fail(x->a->cli, operand, rc, &why);
+	return x->a->cli->out_failed;
+}
+
+static int
+feature_one(void *arg, const struct epd_name *fp)
+{
+	struct state_args *a = arg;
+	struct cli *c = a->cli;
+	char hex[2 * EPD_NAME + 1], text[256], time[32], bytes[24];
+	struct epd_feature_meta m;
+	struct epd_buf b = {0};
+	struct epd_ref ref = { .kind = EPD_REF_FEATURE, .feature = *fp };
+
+	epd_hex_format(hex, fp->b, EPD_NAME);
+	if (c->json) {
+		if (epd_view_json(a->store, &ref, &b, NULL) == 0)
+			cli_line(c, epd_buf_cstr(&b));
+		epd_buf_free(&b);
+	} else if (a->longer && epd_feature_meta(a->store->features, fp,
+	    &m) == 0) {
+		snprintf(text, sizeof text, "f:%s %6u tokens %10s %s", hex,
+		    m.tokens, cli_bytes(bytes, m.bytes),
+		    when(time, m.created_ms));
+		cli_line(c, text);
+	} else {
+		snprintf(text, sizeof text, "f:%s", hex);
+		cli_line(c, text);
+	}
+	return c->out_failed;
+}
+
+/* For completion: opens one workflow at most, and says nothing of errors. */
+static void
+names(struct state_args *a)
+{
+	const char *p = a->prefix, *slash = strchr(p, '/');
+	char workflow[EPD_WORKFLOW], name[EPD_REF_TEXT];
+	struct epd_workflow w;
+	struct epd_state st;
+	uint32_t after = 0;
+
+	if (!strncmp(p, "f:", 2)) {
+		epd_feature_each(a->store->features, p + 2, feature_one, a);
+		return;
+	}
+	if (!slash || (size_t)(slash - p) >= sizeof workflow)
+		return;
+	snprintf(workflow, sizeof workflow, "%.*s", (int)(slash - p), p);
+	if (epd_workflow_open(&w, a->store, workflow, 1, NULL) < 0)
+		return;
+	while (epd_shard_next(w.shard, after, &st) == 0) {
+		after = st.id;
+		epd_ref_format(name, workflow, st.id, 0);
+		if (!strncmp(name, p, strlen(p)))
+			cli_line(a->cli, name);
+	}
+	epd_workflow_close(&w);
+}
+
+void
+state_ls(struct state_args *a)
+{
+	struct lister x = { .a = a };
+	struct cli *c = a->cli;
+	struct epd_ref ref;
+
+	if (a->names) {
+		names(a);
+		return;
+	}
+	if (a->features) {
+		if (a->n)
+			cli_usage(c, "-f takes no operands");
+		epd_feature_each(a->store->features, "", feature_one, a);
+		return;
+	}
+	if (a->n == 0)
+		list(&x, c->workflow, c->workflow);
+	for (int i = 0; i < a->n && !c->out_failed; i++) {
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		if (ref.kind == EPD_REF_FEATURE) {
+			feature_one(a, &ref.feature);
+			continue;
+		}
+		x.state = ref.state;
+		list(&x, ref.workflow, a->operand[i]);
+	}
+}
+
+/* ---- show ---- */
+
+static int
+show_tokens(struct cli *c, const int32_t *ids, uint64_t n)
+{
+	char line[16];
+
+	for (uint64_t i = 0; i < n && !c->out_failed; i++) {
+		snprintf(line, sizeof line, "%d", ids[i]);
+		cli_line(c, line);
+	}
+	return 0;
+}
+
+/* As --raw would take it back: a picture's pads are one. */
+static int
+show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
+    uint64_t n, struct epd_why *why)
+{
+	struct epd_tokenizer *t = NULL;
+	struct epd_utf8 u = {0};
+	struct epd_buf b = {0};
+	char *model = NULL;
+	int32_t pad;
+	int fd = -1, rc = epd_flow_model_of(a->store, ref, &model, why);
+
+	if (rc == 0 && a->cli->model) {
+		epd_free(model);
+		model = epd_strdup(a->cli->model);
+	}
+	if (rc == 0 && (fd = open(model ? model : "", O_RDONLY | O_DIRECTORY |
+	    O_CLOEXEC)) < 0)
+		rc = epd_why(why, -errno, "%s: %s", model,
+		    epd_strerror(-errno));
+	if (rc == 0)
+		rc = epd_tokenizer_open(&t, fd, why);
+	if (rc == 0) {
+		pad = epd_tokenizer_special(t, "<|image_pad|>");
+		for (uint64_t i = 0; i < n; i++)
+			if (i == 0 || ids[i] != pad || ids[i - 1] != pad)
+				epd_utf8_put(&u, epd_tokenizer_bytes(t,
+				    ids[i]), &b);
+		epd_utf8_end(&u, &b);
+		rc = b.failed ? -ENOMEM : 0;
+	}
+	if (rc == 0) {
+		cli_text(a->cli, epd_span(b.p, b.n));
+		cli_line(a->cli, "");
+	}
+	epd_buf_free(&b);
+	epd_tokenizer_close(t);
+	if (fd >= 0)
+		close(fd);
+	epd_free(model);
+	return rc;
+}
+
+static int
+show_one(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
+{
+	struct cli *c = a->cli;
+	struct epd_buf b = {0}, text = {0};
+	struct epd_json *j = NULL;
+	int rc;
+
+	if (a->tokens || a->text) {
+		int32_t *ids = NULL;
+		uint64_t n;
+
+		if (ref->kind != EPD_REF_STATE)
+			return epd_why(why, EPD_EUSAGE, "not a state");
+		rc = epd_view_tokens(a->store, ref, &ids, &n, why);
+		if (rc == 0)
+			rc = a->tokens ? show_tokens(c, ids, n) :
+			    show_text(a, ref, ids, n, why);
+		epd_free(ids);
+		return rc;
+	}
+	rc = epd_view_json(a->store, ref, &b, why);
+	if (rc == 0 && c->json) {
+		cli_line(c, epd_buf_cstr(&b));
+	} else if (rc == 0) {
+		rc = epd_json_parse(&j, epd_span(b.p, b.n), "view", why);
+		if (rc == 0)
+			cli_show(&text, j);
+		if (rc == 0)
+			cli_out(c, epd_span(text.p, text.n));
+	}
+	epd_json_free(j);
+	epd_buf_free(&text);
+	epd_buf_free(&b);
+	return rc;
+}
+
+void
+state_show(struct state_args *a)
+{
+	struct cli *c = a->cli;
+
+	if (a->tokens && a->text)
+		cli_usage(c, "--tokens and --text exclude each other");
+	for (int i = 0, shown = 0; i < a->n && !c->out_failed; i++) {
+		struct epd_why why = {0};
+		struct epd_ref ref;
+		int rc;
+
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		if (shown++ && !c->json && !a->tokens && !a->text)
+			cli_line(c, "");
+		rc = show_one(a, &ref, &why);
+		if (rc < 0)
+			cli_fail(c, a->operand[i], rc, &why);
+	}
+}
+
+/* ---- tree ---- */
+
+static int
+tree_one(void *arg, const char *workflow)
+{
+	struct state_args *a = arg;
+	struct cli *c = a->cli;
+	struct lister x = { .a = a };
+	struct epd_buf b = {0};
+	struct epd_why why = {0};
+	int rc;
+
+	if (c->json)
+		return list(&x, workflow, workflow);
+	rc = epd_view_tree(a->store, workflow, &b, &why);
+	if (rc == EPD_ENOTHING && a->n == 0)
+		rc = 0;
+	else if (rc < 0)
+		cli_fail(c, workflow, rc, &why);
+	else
+		cli_out(c, epd_span(b.p, b.n));
+	epd_buf_free(&b);
+	return c->out_failed;
+}
+
+void
+state_tree(struct state_args *a)
+{
+	state_each(a, tree_one, a);
+}
+
+/* ---- log ---- */
+
+struct logger {
+	struct state_args *a;
+	const char *workflow;
+};
+
+static int
+record(void *arg, const struct epd_record *r)
+{
+	struct logger *x = arg;
+	struct cli *c = x->a->cli;
+	char name[EPD_REF_TEXT] = "-", time[32], text[512];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	if (r->state)
+		epd_ref_format(name, x->workflow, r->state, r->version);
+	if (!c->json) {
+		snprintf(text, sizeof text, "%6llu %s %-8s %-14s %6u tokens "
+		    "%4u pages %8llu bytes%s%.200s",
+		    (unsigned long long)r->lsn, when(time, r->wall_ms),
+		    r->kind, name, r->tokens, r->pages,
+		    (unsigned long long)r->bytes, *r->reason ? " " : "",
+		    r->reason);
+		cli_line(c, text);
+		return c->out_failed;
+	}
+	cli_object(&w, &b);
+	epd_jw_str(&w, "workflow", x->workflow);
+	epd_jw_uint(&w, "lsn", r->lsn);
+	epd_jw_uint(&w, "term", r->term);
+	epd_jw_uint(&w, "wall_ms", r->wall_ms);
+	epd_jw_str(&w, "record", r->kind);
+	epd_jw_str(&w, "state", r->state ? name : NULL);
+	epd_jw_uint(&w, "tokens", r->tokens);
+	epd_jw_uint(&w, "pages", r->pages);
+	epd_jw_uint(&w, "bytes", r->bytes);
+	epd_jw_str(&w, "reason", *r->reason ? r->reason : NULL);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+	return c->out_failed;
+}
+
+static void
+log_fault(void *arg, const char *text)
+{
+	struct logger *x = arg;
+	struct epd_why why;
+
+	epd_why(&why, EPD_ECORRUPT, "%s", text);
+	cli_fail(x->a->cli, x->workflow, EPD_ECORRUPT, &why);
+}
+
+static int
+log_one(void *arg, const char *workflow)
+{
+	struct state_args *a = arg;
+	struct logger x = { a, workflow };
+	struct epd_why why = {0};
+	struct epd_workflow w;
+	int rc = epd_workflow_open(&w, a->store, workflow, 1, &why);
+
+	if (rc == EPD_ENOTHING && a->n == 0)
+		return 0;
+	if (rc == 0) {
+		rc = epd_shard_walk(w.shard, record, &x, &why);
+		if (rc == 0 && a->verify)
+			rc = epd_shard_check(w.shard, log_fault, &x, &why);
+		epd_workflow_close(&w);
+	}
+	if (rc < 0)
+		cli_fail(a->cli, workflow, rc, &why);
+	return a->cli->out_failed;
+}
+
+void
+state_log(struct state_args *a)
+{
+	state_each(a, log_one, a);
+}

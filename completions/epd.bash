@@ -1,0 +1,172 @@
+# bash completion for epd: options, pictures, features, workflows and states.
+
+_epd_common='--model --threads --json --verbose --quiet --store --config
+--tenant --isa --help --version'
+_epd_house='--workflow --json --verbose --quiet --store --config --tenant
+--help --version'
+
+# The long options of a command, or of a verb of epd-state.
+_epd_options() {
+	case $1 in
+	epd) echo --help --version ;;
+	epd-doctor) echo --model --threads --json --verbose --quiet --store \
+		--config --isa --help --version ;;
+	epd-help) echo --help --version ;;
+	epd-encode) echo $_epd_common ;;
+	epd-prefill) echo $_epd_common --workflow --prompt --file --image \
+		--system --role --messages --tools --raw --continue \
+		--vision-id --no-generation --ttl --expect --key ;;
+	epd-decode) echo $_epd_common --workflow --predict --temp --top-k \
+		--top-p --repeat-penalty --seed --stop --ignore-eos \
+		--logprobs ;;
+	epd-state) echo $_epd_house ;;
+	'epd-state ls') echo $_epd_house --long --features ;;
+	'epd-state show') echo $_epd_house --tokens --text ;;
+	'epd-state log') echo $_epd_house --verify ;;
+	'epd-state release') echo $_epd_house --recursive --reason ;;
+	'epd-state metrics') echo $_epd_house --reset ;;
+	'epd-state '*) echo $_epd_house ;;
+	esac
+}
+
+_epd_verbs='ls show tree log release rm check gc metrics'
+
+# Where the store is: what the line says, else the environment, else the home.
+_epd_store() {
+	local i
+	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
+		case ${_epd_words[i]} in
+		--store=*) echo "${_epd_words[i]#--store=}"; return ;;
+		--store) echo "${_epd_words[i + 1]}"; return ;;
+		esac
+	done
+	echo "${EPD_STORE:-${XDG_STATE_HOME:-$HOME/.local/state}/epd}"
+}
+
+_epd_workflows() {
+	local dir
+	for dir in "$(_epd_store)"/w/"$1"*/; do
+		[ -d "$dir" ] || continue
+		dir=${dir%/}
+		echo "${dir##*/}$2"
+	done
+}
+
+# States behind a slash, features behind f:, else workflows to go on from.
+_epd_refs() {
+	case $1 in
+	*@*) ;;
+	f:*|*/*) epd-state --store "$(_epd_store)" ls --names "$1" 2>/dev/null ;;
+	*)
+		_epd_workflows "$1" "$2"
+		[[ f: == "$1"* && $3 == f ]] && echo f:
+		;;
+	esac
+}
+
+_epd_files() {
+	compgen -f -- "$1"
+}
+
+_epd_images() {
+	local f
+	compgen -f -- "$1" | while IFS= read -r f; do
+		case ${f,,} in
+		*.png|*.jpg|*.jpeg|*.webp|*.ppm|*.pnm) echo "$f" ;;
+		*) [ -d "$f" ] && echo "$f/" ;;
+		esac
+	done
+}
+
+# Candidates for the value of an option; fails if it takes none.
+_epd_value() {
+	case $1 in
+	-m|--model|--store) compgen -d -- "$2" ;;
+	--config|--messages|--tools|-f|--file) _epd_files "$2" ;;
+	-i|--image) case $2 in f:*) _epd_refs "$2" ;; *) _epd_images "$2" ;; esac ;;
+	-w|--workflow) _epd_workflows "$2" ;;
+	--isa) compgen -W 'scalar avx2 avx512' -- "$2" ;;
+	--role) compgen -W 'user assistant tool system' -- "$2" ;;
+	-s|--seed) compgen -W random -- "$2" ;;
+	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
+	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
+	--logprobs|--reason) ;;
+	*) return 1 ;;
+	esac
+}
+
+_epd() {
+	local line=${COMP_LINE:0:COMP_POINT} cur prev program verb i
+	local -a _epd_words out=()
+	COMPREPLY=()
+
+	# The line's own words: readline would also break them at : and @.
+	read -ra _epd_words <<<"$line"
+	case $line in *[[:space:]]) _epd_words+=('') ;; esac
+	cur=${_epd_words[-1]}
+	prev=${_epd_words[-2]-}
+	program=${_epd_words[0]##*/}
+	i=1
+	if [ "$program" = epd ]; then
+		while [ $i -lt $((${#_epd_words[@]} - 1)) ]; do
+			case ${_epd_words[i]} in
+			-*) ;;
+			*) program=epd-${_epd_words[i]}; i=$((i + 1)); break ;;
+			esac
+			i=$((i + 1))
+		done
+	fi
+	if [ "$program" = epd-state ]; then
+		for (( ; i < ${#_epd_words[@]} - 1; i++)); do
+			case ${_epd_words[i]} in
+			-w|--workflow|--store|--config|--tenant) i=$((i + 1)) ;;
+			-*) ;;
+			rm) verb=release; break ;;
+			*) verb=${_epd_words[i]}; break ;;
+			esac
+		done
+	fi
+
+	if [[ $cur == --*=* ]]; then
+		mapfile -t out < <(_epd_value "${cur%%=*}" "${cur#*=}")
+		COMPREPLY=("${out[@]}")
+		return
+	fi
+	# f means the file option everywhere but in epd-state, where it is a flag.
+	if [[ $prev == -* && $program$prev != epd-state-f ]] &&
+		_epd_value "$prev" "$cur" >/dev/null; then
+		mapfile -t out < <(_epd_value "$prev" "$cur")
+	elif [[ $cur == -* ]]; then
+		mapfile -t out < <(compgen -W \
+			"$(_epd_options "$program${verb:+ $verb}")" -- "$cur")
+	else
+		case $program${verb:+ $verb} in
+		epd) mapfile -t out < <(compgen -W \
+			'encode prefill decode state doctor help' -- "$cur") ;;
+		epd-help) mapfile -t out < <(compgen -W \
+			'encode prefill decode state config' -- "$cur") ;;
+		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
+		epd-encode) mapfile -t out < <(_epd_images "$cur") ;;
+		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f) ;;
+		epd-decode) mapfile -t out < <(_epd_refs "$cur" /) ;;
+		'epd-state show'|'epd-state release')
+			mapfile -t out < <(_epd_refs "$cur" '' f) ;;
+		'epd-state gc'|'epd-state metrics') ;;
+		'epd-state '*) mapfile -t out < <(_epd_refs "$cur") ;;
+		esac
+	fi
+
+	# Nothing follows what asks to be gone on with.
+	if [ ${#out[@]} -eq 1 ]; then
+		case ${out[0]} in */|f:) compopt -o nospace 2>/dev/null ;; esac
+	fi
+	# Readline replaces only what stands behind the last colon.
+	if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
+		for i in "${!out[@]}"; do
+			out[i]=${out[i]#"${cur%"${cur##*:}"}"}
+		done
+	fi
+	COMPREPLY=("${out[@]}")
+}
+
+complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-state

@@ -1,0 +1,22 @@
+#!/bin/sh
+# demo.sh - the main job on a shipped picture with the shipped model: three
+# processes that share nothing but a store.  Each command is printed as it runs.
+# shellcheck disable=SC2016
+set -eu
+B=${B:-build}
+PATH=$(cd "$B/bin" && pwd):$PATH
+dir=$(cd "$(dirname "$0")/tiny-vlm" && pwd)
+tmp=$(mktemp -d)
+trap 'epd-state gc >/dev/null 2>&1 || :; rm -rf "$tmp"' EXIT
+export EPD_STORE="$tmp/store" EPD_MODEL="$dir/model"
+cd "$dir/samples/sample-images"
+
+run() { printf '\n$ %s\n' "$1"; eval "$1"; }
+
+run 'epd-encode -v 005_0.png'
+run "s=\$(epd-encode 005_0.png | epd-prefill -v -p 'Describe the picture.' -)"
+run 'echo $s'
+run 'epd-decode $s'
+run "epd-prefill -v -p 'How many circles are there?' \$s && epd-decode \$s"
+run 'epd-state ls'
+echo

@@ -1,0 +1,350 @@
+/*
+ * check.c - every invariant of a store that can be proven.
+ *
+ *  1. The log obeys the life cycles and its replay gives the tables (shard).
+ *  2. A state's pages follow one another, whole but the last, and hold no more
+ *     than its tokens; its images lie in order within them.
+ *  3. A page's name is what tokens, images and the page before make it.
+ *  4. A page in memory has the name, rows and checksum the log has of it.
+ *  5. A feature's two keys agree, and its bytes with their checksum (feature).
+ *
+ * What is not in memory is no fault: it is computed again on use.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "flow/book.h"
+#include "page/page.h"
+
+struct check {
+	struct epd_store *s;
+	void (*fault)(void *arg, const char *text);
+	void *arg;
+	struct epd_why *why;
+	const char *about;	/* the workflow's name */
+	int faults, all;
+};
+
+static void fault(struct check *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+fault(struct check *c, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	c->faults++;
+	c->fault(c->arg, text);
+}
+
+static void
+shard_fault(void *arg, const char *text)
+{
+	struct check *c = arg;
+
+	fault(c, "%s: %s", c->about, text);
+}
+
+/* ---- names ---- */
+
+struct picture {
+	uint64_t at, n;
+	struct epd_name fp;
+};
+
+/* A state's sequence laid out to be named. */
+struct sequence {
+	int32_t *ids;
+	uint64_t n;
+	struct picture *im;
+	size_t nim;
+};
+
+static void
+sequence_free(struct sequence *q)
+{
+	epd_free(q->ids);
+	epd_free(q->im);
+	*q = (struct sequence){0};
+}
+
+/* Patches to a side of a merged token, from the parts the state carries. */
+static uint64_t
+merge_of(const struct epd_state *st)
+{
+	struct epd_json *j = NULL;
+	int64_t merge = 2;
+
+	if (st->fingerprint && epd_json_parse(&j,
+	    epd_span_str(st->fingerprint), "fingerprint", NULL) == 0)
+		merge = epd_json_int(epd_json_get(j, "merge"), 2);
+	epd_json_free(j);
+	return merge < 1 || merge > 64 ? 2 : (uint64_t)merge;
+}
+
+static int
+lay_out(struct sequence *q, struct epd_shard *s, const struct epd_chain *c,
+    uint64_t merge)
+{
+	struct epd_version v;
+	size_t images = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if ((rc = epd_shard_node(s, c->node[i], &v)) < 0)
+			return rc;
+		images += v.nimages;
+		q->n = v.start + v.nids;
+	}
+	q->ids = epd_calloc(q->n + 1, sizeof *q->ids);
+	q->im = epd_calloc(images + 1, sizeof *q->im);
+	if (!q->ids || !q->im)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n; i++) {
+		if ((rc = epd_shard_node(s, c->node[i], &v)) < 0)
+			return rc;
+		if (v.start + v.nids > q->n)
+			return EPD_ECORRUPT;
+		memcpy(q->ids + v.start, v.ids, v.nids * sizeof *v.ids);
+		for (uint32_t k = 0; k < v.nimages; k++) {
+			const struct epd_image_ref *r = v.images + k;
+
+			q->im[q->nim++] = (struct picture){
+				.at = r->at, .fp = r->fp,
+				.n = (uint64_t)r->grid[0] *
+				    (r->grid[1] / merge) * (r->grid[2] / merge),
+			};
+		}
+	}
+	return 0;
+}
+
+/* The name page i ought to have. */
+static int
+name(struct epd_name *out, const struct sequence *q, const struct epd_name *up,
+    uint64_t at, uint32_t rows)
+{
+	struct epd_page_image *im = epd_calloc(q->nim + 1, sizeof *im);
+	size_t n = 0;
+
+	if (!im)
+		return -ENOMEM;
+	for (size_t k = 0; k < q->nim; k++)
+		if (q->im[k].at < at + rows && q->im[k].at + q->im[k].n > at)
+			im[n++] = (struct epd_page_image){
+				.at = (int64_t)(q->im[k].at - at),
+				.fp = q->im[k].fp,
+			};
+	epd_page_name(out, up, q->ids + at, rows, im, n);
+	epd_free(im);
+	return 0;
+}
+
+static void
+check_images(struct check *c, const char *ref, const struct sequence *q)
+{
+	uint64_t end = 0;
+
+	for (size_t k = 0; k < q->nim; k++) {
+		const struct picture *p = q->im + k;
+
+		if (p->at < end || p->n == 0 || p->n > q->n ||
+		    p->at > q->n - p->n)
+			fault(c, "%s: image %zu lies outside its place", ref,
+			    k);
+		end = p->at + p->n;
+	}
+}
+
+static int
+check_pages(struct check *c, const char *ref, const struct epd_state *st,
+    const struct sequence *q, const struct epd_page_row *row, uint64_t n)
+{
+	const uint64_t t = st->page_tokens;
+	struct epd_name up = st->base, want;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct epd_page_ref *p = &row[i].ref;
+		int rc;
+
+		if (p->rows == 0 || p->rows > t ||
+		    (i + 1 < n && p->rows != t) || i * t + p->rows > q->n) {
+			fault(c, "%s: page %llu has %u rows", ref,
+			    (unsigned long long)i, p->rows);
+			return 0;
+		}
+		rc = name(&want, q, &up, i * t, p->rows);
+		if (rc < 0)
+			return rc;
+		if (!epd_name_equal(&want, &p->name)) {
+			fault(c, "%s: page %llu is not named by its tokens",
+			    ref, (unsigned long long)i);
+			return 0;
+		}
+		up = p->name;
+	}
+	return 0;
+}
+
+static int
+check_state(struct check *c, struct epd_workflow *w,
+    const struct epd_state *st)
+{
+	struct epd_chain chain = {0};
+	struct sequence q = {0};
+	struct epd_page_row *row = NULL;
+	char ref[EPD_REF_TEXT];
+	uint64_t n;
+	int rc = epd_chain_of(&chain, w->shard, st->id, 0);
+
+	epd_ref_format(ref, w->name, st->id, 0);
+	if (rc == 0)
+		rc = lay_out(&q, w->shard, &chain, merge_of(st));
+	if (rc == 0) {
+		check_images(c, ref, &q);
+		rc = epd_book_pages(w->shard, &chain, &row, &n);
+	}
+	if (rc == 0)
+		rc = check_pages(c, ref, st, &q, row, n);
+	if (rc == EPD_ECORRUPT) {
+		fault(c, "%s: its versions do not follow one another", ref);
+		rc = 0;
+	}
+	epd_free(row);
+	sequence_free(&q);
+	epd_chain_free(&chain);
+	return rc;
+}
+
+/* ---- runs in memory ---- */
+
+static int
+check_run(struct check *c, struct epd_workflow *w,
+    const struct epd_state *shape_of, uint64_t node)
+{
+	struct epd_run_shape shape = {
+		.kind = EPD_OBJECT_KV_PAGE,
+		.type = shape_of->kv_type,
+		.tokens = shape_of->page_tokens,
+		.bytes = shape_of->page_bytes,
+	};
+	struct epd_page_entry *e;
+	struct epd_run *run = NULL;
+	struct epd_version v;
+	struct epd_why why = {{0}};
+	int rc = epd_shard_node(w->shard, node, &v);
+
+	if (rc < 0)
+		return rc;
+	if (!(e = epd_calloc(v.npages + 1u, sizeof *e)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < v.npages; i++)
+		e[i] = (struct epd_page_entry){
+			.name = v.pages[i].name, .rows = v.pages[i].rows,
+			.sum = v.pages[i].sum,
+		};
+	rc = epd_run_open(&run, w->runs, v.run, &shape, e, v.npages, &why);
+	if (rc < 0 && rc != -ENOENT)
+		fault(c, "%s: run %016llx: %s", w->name,
+		    (unsigned long long)v.run,
+		    why.text[0] ? why.text : epd_strerror(rc));
+	for (uint32_t i = 0; rc == 0 && i < v.npages; i++)
+		if (epd_run_verify(run, i) < 0)
+			fault(c, "%s: run %016llx: page %u: %s", w->name,
+			    (unsigned long long)v.run, i,
+			    epd_strerror(EPD_ECORRUPT));
+	epd_run_close(run);
+	epd_free(e);
+	return 0;
+}
+
+/* Each run once, with the shape of a state that stands on it. */
+static int
+check_runs(struct check *c, struct epd_workflow *w)
+{
+	struct epd_book b = {0};
+	struct epd_state st;
+	uint32_t after = 0;
+	int rc = epd_book_open(&b, w, c->why);
+
+	while (rc == 0 && (rc = epd_shard_next(w->shard, after, &st)) == 0) {
+		struct epd_chain chain = {0};
+
+		after = st.id;
+		rc = epd_chain_of(&chain, w->shard, st.id, 0);
+		for (size_t i = 0; rc == 0 && i < chain.n; i++) {
+			const struct epd_book_node *n =
+			    epd_book_find(&b, chain.node[i]);
+
+			if (!n || !n->there || !n->run)
+				continue;
+			b.node[n - b.node].there = 0;
+			rc = check_run(c, w, &st, n->node);
+		}
+		epd_chain_free(&chain);
+	}
+	epd_book_close(&b);
+	return rc == EPD_ENOSTATE ? 0 : rc;
+}
+
+static int
+check_workflow(void *arg, const char *workflow)
+{
+	struct check *c = arg;
+	struct epd_workflow w;
+	struct epd_state st;
+	struct epd_why inner = {{0}};
+	uint32_t after = 0;
+	int rc = epd_workflow_open(&w, c->s, workflow, 1, &inner);
+
+	c->about = workflow;
+	if (rc == EPD_ENOTHING && c->all)
+		return 0;
+	if (rc == EPD_ECORRUPT || rc == EPD_EKIND) {
+		fault(c, "%s: %s", workflow, inner.text[0] ? inner.text :
+		    epd_strerror(rc));
+		return 0;
+	}
+	if (rc < 0)
+		return epd_why(c->why, rc, "%s", inner.text);
+	rc = epd_shard_check(w.shard, shard_fault, c, c->why);
+	if (rc >= 0)
+		rc = 0;
+	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
+		after = st.id;
+		rc = check_state(c, &w, &st);
+	}
+	rc = rc == EPD_ENOSTATE ? 0 : rc;
+	if (rc == 0 && w.runs >= 0)
+		rc = check_runs(c, &w);
+	epd_workflow_close(&w);
+	return rc;
+}
+
+int
+epd_flow_check(struct epd_store *s, const char *workflow,
+    void (*fn)(void *arg, const char *text), void *arg, struct epd_why *why)
+{
+	struct check c = { .s = s, .fault = fn, .arg = arg, .why = why,
+	    .about = "features", .all = *workflow == '\0' };
+	int rc;
+
+	if (!c.all) {
+		rc = check_workflow(&c, workflow);
+		return rc < 0 ? rc : c.faults;
+	}
+	rc = epd_workflow_each(s, check_workflow, &c);
+	if (rc < 0)
+		return rc;
+	c.about = "features";
+	rc = epd_feature_check(s->features, shard_fault, &c);
+	return rc < 0 ? rc : c.faults;
+}

@@ -1,0 +1,380 @@
+/*
+ * keep.c - keeping house: release, and gc by mark and sweep.
+ *
+ * A run is published before the record that names it, so a run that no live
+ * node has may be one whose record is under way.  The sweep therefore lists the
+ * folder first, reads the log after, and gives what looks orphaned a moment to
+ * be named.  Should a writer be slower than that, its pages are computed again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "flow/book.h"
+#include "page/page.h"
+
+enum { GRACE_MS = 1000, MOMENT_MS = 200 };
+
+/* ---- release ---- */
+
+struct freeing {
+	const struct epd_workflow *w;
+	uint64_t runs;
+};
+
+static void
+freed(void *arg, uint64_t run)
+{
+	struct freeing *f = arg;
+
+	if (f->w->runs >= 0 && epd_run_free(f->w->runs, run) == 0)
+		f->runs++;
+}
+
+static int
+release_all(struct epd_workflow *w, const char *reason, struct freeing *f,
+    struct epd_why *why)
+{
+	struct epd_state st;
+	int rc;
+
+	while ((rc = epd_shard_next(w->shard, 0, &st)) == 0)
+		if ((rc = epd_shard_release(w->shard, st.id, reason, freed, f,
+		    why)) < 0)
+			return rc;
+	return rc == EPD_ENOSTATE ? 0 : rc;
+}
+
+int
+epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
+    const char *reason, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct freeing f = { .w = &w };
+	int rc;
+
+	if (ref->kind == EPD_REF_FEATURE) {
+		rc = epd_feature_remove(s->features, &ref->feature);
+		return rc == -ENOENT ? epd_why(why, EPD_ENOTHING,
+		    "no such feature") : rc;
+	}
+	if (ref->version)
+		return epd_why(why, EPD_EUSAGE, "a version goes with its "
+		    "state; release the state");
+	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
+		return rc;
+	rc = ref->kind == EPD_REF_WORKFLOW ?
+	    release_all(&w, reason, &f, why) :
+	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);
+	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
+	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);
+	epd_workflow_close(&w);
+	return rc;
+}
+
+/* ---- gc ---- */
+
+struct set {
+	uint64_t (*v)[2];	/* run, bytes */
+	size_t n, cap;
+};
+
+static int
+put(struct set *s, uint64_t run, uint64_t bytes)
+{
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 64;
+		void *p = epd_realloc(s->v, cap * sizeof *s->v);
+
+		if (!p)
+			return -ENOMEM;
+		s->v = p;
+		s->cap = cap;
+	}
+	s->v[s->n][0] = run;
+	s->v[s->n++][1] = bytes;
+	return 0;
+}
+
+static int
+lying(void *arg, uint64_t run, uint64_t bytes)
+{
+	return put(arg, run, bytes);
+}
+
+static int
+living(void *arg, const struct epd_version *v)
+{
+	return v->run ? put(arg, v->run, 0) : 0;
+}
+
+static int
+by_run(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Take out of `lie` what a live node has. */
+static int
+subtract(struct set *lie, const struct epd_workflow *w, struct epd_why *why)
+{
+	struct set live = {0};
+	size_t n = 0;
+	int rc = epd_shard_catch_up(w->shard, why);
+
+	if (rc == 0)
+		rc = epd_shard_runs(w->shard, living, &live);
+	if (rc == 0 && live.n)
+		qsort(live.v, live.n, sizeof *live.v, by_run);
+	for (size_t i = 0; rc == 0 && i < lie->n; i++)
+		if (!live.n || !bsearch(lie->v[i], live.v, live.n,
+		    sizeof *live.v, by_run)) {
+			memmove(lie->v[n], lie->v[i], sizeof *lie->v);
+			n++;
+		}
+	if (rc == 0)
+		lie->n = n;
+	epd_free(live.v);
+	return rc;
+}
+
+struct gc {
+	struct epd_store *s;
+	struct epd_swept *out;
+	struct epd_why *why;
+	struct epd_name *need;		/* features of live states */
+	size_t needs, cap;
+	int dir;			/* being looked through for leftovers */
+	int failed;			/* rc of the first workflow that would not be read */
+};
+
+static int
+sweep_runs(struct gc *g, struct epd_workflow *w)
+{
+	struct set lie = {0};
+	int rc = epd_run_each(w->runs, lying, &lie);
+
+	if (rc == 0 && lie.n)
+		rc = subtract(&lie, w, g->why);
+	if (rc == 0 && lie.n) {
+		epd_clock_sleep_ns((uint64_t)MOMENT_MS * 1000000);
+		rc = subtract(&lie, w, g->why);
+	}
+	for (size_t i = 0; rc == 0 && i < lie.n; i++)
+		if ((rc = epd_run_free(w->runs, lie.v[i][0])) == 0) {
+			g->out->runs++;
+			g->out->run_bytes += lie.v[i][1];
+		}
+	if (rc == 0)
+		epd_count(g->s->metrics, EPD_M_ORPHAN_PAGES, lie.n);
+	epd_free(lie.v);
+	return rc;
+}
+
+static int
+remember(void *arg, const struct epd_version *v)
+{
+	struct gc *g = arg;
+
+	for (uint32_t i = 0; i < v->nimages; i++) {
+		if (g->needs == g->cap) {
+			size_t cap = g->cap ? 2 * g->cap : 64;
+			void *p = epd_realloc(g->need, cap * sizeof *g->need);
+
+			if (!p)
+				return -ENOMEM;
+			g->need = p;
+			g->cap = cap;
+		}
+		g->need[g->needs++] = v->images[i].fp;
+	}
+	return 0;
+}
+
+/* The images of every live node, whether it has a run or not. */
+static int
+remember_all(struct gc *g, struct epd_shard *s)
+{
+	struct epd_state st;
+	struct epd_version v;
+	uint32_t after = 0;
+	int rc;
+
+	while ((rc = epd_shard_next(s, after, &st)) == 0) {
+		after = st.id;
+		rc = epd_shard_version(s, st.id, 0, &v);
+		while (rc == 0 && (rc = remember(g, &v)) == 0 && v.parent)
+			rc = epd_shard_node(s, v.parent, &v);
+		if (rc < 0)
+			return rc;
+	}
+	return rc == EPD_ENOSTATE ? 0 : rc;
+}
+
+static int
+leftover(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	struct stat st;
+
+	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)) ||
+	    fstatat(g->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    (uint64_t)st.st_mtim.tv_sec * 1000 + GRACE_MS >
+	    epd_clock_wall_ms())
+		return 0;
+	if (unlinkat(g->dir, name, 0) == 0)
+		g->out->temporaries++;
+	return 0;
+}
+
+static int
+leftovers(struct gc *g, int dirfd)
+{
+	g->dir = dirfd;
+	return epd_dir_each(dirfd, leftover, g);
+}
+
+/* A folder whose maker died before its first record; a live maker's stays. */
+static void
+bury(struct gc *g, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (uint64_t)st.st_mtim.tv_sec * 1000 + 60 * GRACE_MS <
+	    epd_clock_wall_ms() &&
+	    unlinkat(g->s->workflows, name, AT_REMOVEDIR) == 0)
+		g->out->temporaries++;
+}
+
+static int
+collect_one(struct gc *g, const char *name)
+{
+	struct epd_workflow w;
+	struct freeing f = { .w = &w };
+	int rc = epd_workflow_open(&w, g->s, name, 1, g->why);
+
+	if (rc == EPD_ENOTHING) {
+		bury(g, name);
+		return 0;
+	}
+	if (rc < 0)
+		return rc;
+	epd_workflow_close(&w);
+	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
+		return rc;
+	rc = epd_shard_expire(w.shard, freed, &f, g->why);
+	if (rc >= 0) {
+		g->out->states += (uint64_t)rc;
+		g->out->runs += f.runs;
+		rc = sweep_runs(g, &w);
+	}
+	if (rc == 0)
+		rc = remember_all(g, w.shard);
+	if (rc == 0)
+		rc = leftovers(g, w.dirfd);
+	epd_workflow_close(&w);
+	return rc;
+}
+
+/* One that is damaged does not keep the others from being swept. */
+static int
+collect(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	struct epd_why *why = g->why;
+	int rc;
+
+	if (g->failed)
+		g->why = NULL;
+	rc = collect_one(g, name);
+	g->why = why;
+	if (rc < 0 && !g->failed)
+		g->failed = rc;
+	return 0;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct epd_name));
+}
+
+static int
+needed(void *arg, const struct epd_name *fp)
+{
+	const struct gc *g = arg;
+
+	return g->needs && bsearch(fp, g->need, g->needs, sizeof *g->need,
+	    by_name);
+}
+
+/* A memory folder whose workflow is not in the store. */
+static int
+adrift(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	int rc = 0;
+
+	if (faccessat(g->s->workflows, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    errno == ENOENT && (rc = epd_memory_remove(g->s->memory, name)) == 0)
+		g->out->memory_folders++;
+	return rc;
+}
+
+static int
+sweep_rest(struct gc *g)
+{
+	struct epd_feature_swept f = {0};
+	uint64_t bytes = 0;
+	int rc;
+
+	if (g->needs)
+		qsort(g->need, g->needs, sizeof *g->need, by_name);
+	rc = epd_feature_sweep(g->s->features, GRACE_MS, needed, g, &f);
+	if (rc < 0)
+		return epd_why(g->why, rc, "features: %s", epd_strerror(rc));
+	g->out->features = f.expired;
+	g->out->orphans = f.orphans;
+	g->out->feature_bytes = f.bytes;
+	if ((rc = leftovers(g, g->s->dirfd)) < 0 ||
+	    (rc = leftovers(g, g->s->cache)) < 0 ||
+	    (rc = leftovers(g, g->s->workflows)) < 0 ||
+	    (rc = epd_memory_each(g->s->memory, adrift, g)) < 0 ||
+	    (rc = epd_memory_sweep(g->s->config.memory_dir, &bytes)) < 0)
+		return epd_why(g->why, rc, "%s", epd_strerror(rc));
+	g->out->memory_folders += (uint64_t)rc;
+	g->out->run_bytes += bytes;
+	return 0;
+}
+
+int
+epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
+{
+	struct epd_swept swept = {0};
+	struct gc g = { .s = s, .out = &swept, .why = why };
+	uint64_t from = epd_clock_boot_ns();
+	int rc = epd_workflow_each(s, collect, &g);
+
+	/* A log that cannot be read may need any picture: then none goes. */
+	if (rc == 0)
+		rc = g.failed ? g.failed : sweep_rest(&g);
+	epd_free(g.need);
+	swept.ns = epd_clock_boot_ns() - from;
+	epd_count(s->metrics, EPD_M_GC_COUNT, 1);
+	epd_count(s->metrics, EPD_M_GC_NS, swept.ns);
+	epd_log(&s->log, "op=gc states=%llu runs=%llu orphans=%llu rc=%d",
+	    (unsigned long long)swept.states, (unsigned long long)swept.runs,
+	    (unsigned long long)swept.orphans, rc);
+	if (rc == 0)
+		*out = swept;
+	return rc;
+}

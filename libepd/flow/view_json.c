@@ -1,0 +1,439 @@
+/*
+ * view_json.c - one thing as one object.  The names of R's MultimodalState,
+ * FeatureBundleRef and KVPageRef are used as R spells them; the rest is ours.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "engine/engine.h"
+#include "flow/book.h"
+
+/* A state being looked at. */
+struct look {
+	struct epd_store *s;
+	struct epd_workflow w;
+	struct epd_book book;
+	struct epd_chain chain;
+	struct epd_state st;
+	struct epd_weight x;
+	uint32_t version;
+	struct epd_jw jw;
+};
+
+/* "": null. */
+static void
+str_or_null(struct epd_jw *w, const char *key, const char *v)
+{
+	epd_jw_str(w, key, v && *v ? v : NULL);
+}
+
+static void
+time_or_null(struct epd_jw *w, const char *key, uint64_t ms)
+{
+	if (ms)
+		epd_jw_uint(w, key, ms);
+	else
+		epd_jw_str(w, key, NULL);
+}
+
+static void
+begin(struct epd_jw *w, struct epd_buf *out, const char *kind)
+{
+	*w = (struct epd_jw){ .out = out };
+	epd_jw_begin(w, NULL, '{');
+	epd_jw_int(w, "schema_version", 1);
+	epd_jw_str(w, "kind", kind);
+}
+
+static void
+name_ref(struct epd_jw *w, const char *key, const struct epd_name *n)
+{
+	char text[2 * EPD_NAME + 3] = "f:";
+
+	epd_hex_format(text + 2, n->b, EPD_NAME);
+	epd_jw_str(w, key, text);
+}
+
+static const char *
+type_name(uint32_t type)
+{
+	return type == EPD_F32 ? "f32" : type == EPD_BF16 ? "bf16" : "f16";
+}
+
+/* ---- features ---- */
+
+/* Live states of the workflow that hold this image. */
+static uint32_t
+holders(struct epd_shard *s, const struct epd_name *fp)
+{
+	struct epd_state st;
+	uint32_t after = 0, n = 0;
+
+	while (epd_shard_next(s, after, &st) == 0) {
+		struct epd_version v;
+		int rc = epd_shard_version(s, st.id, 0, &v), has = 0;
+
+		after = st.id;
+		while (rc == 0 && !has) {
+			for (uint32_t i = 0; i < v.nimages; i++)
+				has |= epd_name_equal(&v.images[i].fp, fp);
+			rc = v.parent ? epd_shard_node(s, v.parent, &v) :
+			    -ENOENT;
+		}
+		n += has != 0;
+	}
+	return n;
+}
+
+static void
+bundle(struct look *k, const struct epd_image_ref *im)
+{
+	struct epd_jw *w = &k->jw;
+	struct epd_feature_meta m;
+	int there = epd_feature_meta(k->s->features, &im->fp, &m) == 0;
+
+	epd_jw_begin(w, NULL, '{');
+	name_ref(w, "feature_bundle_id", &im->fp);
+	epd_jw_hex(w, "image_id", im->fp.b, EPD_NAME);
+	epd_jw_str(w, "model_revision", there ? m.snapshot : NULL);
+	epd_jw_str(w, "dtype", there ? m.dtype : NULL);
+	epd_jw_str(w, "compression", "none");
+	epd_jw_begin(w, "location_hint", '[');
+	if (there)
+		epd_jw_str(w, NULL, "store");
+	epd_jw_end(w, ']');
+	epd_jw_uint(w, "refcount", holders(k->w.shard, &im->fp));
+	time_or_null(w, "ttl_deadline_ms", there ? m.deadline_ms : 0);
+	epd_jw_uint(w, "at", im->at);
+	epd_jw_begin(w, "grid", '[');
+	for (int i = 0; i < 3; i++)
+		epd_jw_uint(w, NULL, im->grid[i]);
+	epd_jw_end(w, ']');
+	epd_jw_end(w, '}');
+}
+
+static int
+bundles(struct look *k)
+{
+	int rc = 0;
+
+	epd_jw_begin(&k->jw, "feature_bundles", '[');
+	for (size_t i = 0; rc == 0 && i < k->chain.n; i++) {
+		struct epd_version v;
+
+		rc = epd_shard_node(k->w.shard, k->chain.node[i], &v);
+		for (uint32_t n = 0; rc == 0 && n < v.nimages; n++)
+			bundle(k, v.images + n);
+	}
+	epd_jw_end(&k->jw, ']');
+	return rc;
+}
+
+/* ---- pages ---- */
+
+static int
+pages(struct look *k)
+{
+	struct epd_jw *w = &k->jw;
+	struct epd_page_row *row;
+	uint64_t n;
+	int rc = epd_book_pages(k->w.shard, &k->chain, &row, &n);
+
+	if (rc < 0)
+		return rc;
+	epd_jw_begin(w, "kv_pages", '[');
+	for (uint64_t i = 0; i < n; i++) {
+		const struct epd_book_node *b =
+		    epd_book_find(&k->book, row[i].node);
+		char sum[17], run[17];
+
+		snprintf(sum, sizeof sum, "%016llx",
+		    (unsigned long long)row[i].ref.sum);
+		snprintf(run, sizeof run, "%016llx",
+		    (unsigned long long)row[i].run);
+		epd_jw_begin(w, NULL, '{');
+		epd_jw_hex(w, "kv_page_id", row[i].ref.name.b, EPD_NAME);
+		epd_jw_uint(w, "logical_index", i);
+		epd_jw_uint(w, "page_version", row[i].node);
+		epd_jw_str(w, "owner_worker", "local");
+		epd_jw_str(w, "dtype", type_name(k->st.kv_type));
+		epd_jw_str(w, "compression", "none");
+		epd_jw_uint(w, "refcount", b ? b->states : 0);
+		epd_jw_bool(w, "sealed", row[i].ref.rows == k->st.page_tokens);
+		epd_jw_str(w, "object", "kv_page");
+		epd_jw_uint(w, "rows", row[i].ref.rows);
+		epd_jw_str(w, "checksum", sum);
+		epd_jw_str(w, "run", row[i].run ? run : NULL);
+		epd_jw_bool(w, "in_memory", b && b->there && row[i].run);
+		epd_jw_end(w, '}');
+	}
+	epd_jw_end(w, ']');
+	epd_free(row);
+	return 0;
+}
+
+/* ---- the state ---- */
+
+static void
+sampling(struct epd_jw *w, const struct epd_sampling *s)
+{
+	epd_jw_begin(w, "sampling", '{');
+	epd_jw_real(w, "temp", s->temp);
+	epd_jw_int(w, "top_k", s->top_k);
+	epd_jw_real(w, "top_p", s->top_p);
+	epd_jw_real(w, "repeat_penalty", s->penalty);
+	epd_jw_uint(w, "seed", s->seed);
+	epd_jw_uint(w, "salt", s->salt);
+	epd_jw_end(w, '}');
+}
+
+/* JSON that somebody wrote, put in as it is if it is JSON. */
+static void
+raw(struct epd_jw *w, const char *key, struct epd_span text)
+{
+	struct epd_json *j = NULL;
+	struct epd_json_iter it;
+
+	epd_jw_begin(w, key, '{');
+	if (text.n && epd_json_parse(&j, text, key, NULL) == 0)
+		for (it = epd_json_begin(j); epd_json_next(&it);) {
+			enum epd_json_type t = epd_json_type(it.value);
+
+			if (t == EPD_JSON_INT)
+				epd_jw_int(w, it.key,
+				    epd_json_int(it.value, 0));
+			else if (t == EPD_JSON_REAL)
+				epd_jw_real(w, it.key,
+				    epd_json_real(it.value, 0));
+			else if (t == EPD_JSON_BOOL)
+				epd_jw_bool(w, it.key,
+				    epd_json_bool(it.value, 0));
+			else
+				epd_jw_str(w, it.key,
+				    epd_json_str(it.value, NULL));
+		}
+	epd_jw_end(w, '}');
+	epd_json_free(j);
+}
+
+static void
+model(struct look *k)
+{
+	struct epd_jw *w = &k->jw;
+
+	epd_jw_begin(w, "model", '{');
+	str_or_null(w, "path", k->st.model_path);
+	epd_jw_hex(w, "fingerprint", k->st.model_fp.b, EPD_NAME);
+	epd_jw_hex(w, "page_base", k->st.base.b, EPD_NAME);
+	raw(w, "parts", epd_span_str(k->st.fingerprint ? k->st.fingerprint :
+	    ""));
+	epd_jw_end(w, '}');
+}
+
+static void
+weight(struct look *k)
+{
+	struct epd_jw *w = &k->jw;
+
+	epd_jw_begin(w, "bytes", '{');
+	epd_jw_uint(w, "private", k->x.private_bytes);
+	epd_jw_uint(w, "shared", k->x.shared_bytes);
+	epd_jw_uint(w, "proportional", k->x.proportional_bytes);
+	epd_jw_end(w, '}');
+	epd_jw_uint(w, "pages", k->x.pages);
+	epd_jw_uint(w, "pages_missing", k->x.missing);
+}
+
+static void
+identity(struct look *k, const char *name)
+{
+	static const char *const turns[] = { "prompt", "open", "closed",
+	    "raw" };
+	static const char *const ends[] = { "none", "eos", "stop", "length",
+	    "interrupt" };
+	const struct epd_version *h = &k->x.head;
+	struct epd_jw *w = &k->jw;
+	char parent[EPD_REF_TEXT];
+	uint8_t shard[16];
+
+	epd_shard_uuid(k->w.shard, shard);
+	epd_jw_str(w, "state_id", name);
+	epd_jw_str(w, "workflow_id", k->w.name);
+	epd_jw_uint(w, "version_id", k->version);
+	epd_jw_uint(w, "versions", k->st.versions);
+	epd_jw_uint(w, "epoch", k->st.epoch);
+	epd_jw_str(w, "parent_state_id", k->st.parent_state ? epd_ref_format(
+	    parent, k->w.name, k->st.parent_state, 0) : NULL);
+	if (k->st.parent_version)
+		epd_jw_uint(w, "parent_version_id", k->st.parent_version);
+	else
+		epd_jw_str(w, "parent_version_id", NULL);
+	epd_jw_str(w, "status", epd_book_status(&k->st, &k->x));
+	epd_jw_hex(w, "owner_shard", shard, sizeof shard);
+	time_or_null(w, "ttl_deadline_ms", k->st.ttl_deadline_ms);
+	epd_jw_uint(w, "created_ms", k->st.created_ms);
+	epd_jw_uint(w, "changed_ms", h->wall_ms);
+	str_or_null(w, "tenant", k->st.tenant);
+	epd_jw_uint(w, "tokens", k->x.tokens);
+	epd_jw_uint(w, "images", k->x.images);
+	epd_jw_int(w, "next_position", h->next_pos);
+	epd_jw_int(w, "rope_delta", h->next_pos - (int64_t)k->x.tokens);
+	epd_jw_str(w, "turn", h->turn < 4 ? turns[h->turn] : NULL);
+	epd_jw_str(w, "finish", h->finish < 5 ? ends[h->finish] : NULL);
+	epd_jw_uint(w, "page_tokens", k->st.page_tokens);
+	epd_jw_str(w, "kv_dtype", type_name(k->st.kv_type));
+	epd_jw_uint(w, "page_bytes", k->st.page_bytes);
+}
+
+static int
+state(struct look *k, const struct epd_ref *ref, struct epd_buf *out)
+{
+	char name[EPD_REF_TEXT];
+	int rc;
+
+	begin(&k->jw, out, "state");
+	epd_ref_format(name, ref->workflow, ref->state, 0);
+	identity(k, name);
+	sampling(&k->jw, &k->x.head.sampling);
+	weight(k);
+	model(k);
+	if ((rc = bundles(k)) < 0 || (rc = pages(k)) < 0)
+		return rc;
+	raw(&k->jw, "metadata", k->x.head.note);
+	epd_jw_end(&k->jw, '}');
+	return out->failed ? -ENOMEM : 0;
+}
+
+static int
+view_state(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct look k = { .s = s };
+	char name[EPD_REF_TEXT];
+	int rc = epd_workflow_open(&k.w, s, ref->workflow, 1, why);
+
+	if (rc < 0)
+		return rc;
+	epd_ref_format(name, ref->workflow, ref->state, ref->version);
+	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
+	if (rc == 0)
+		rc = epd_chain_of(&k.chain, k.w.shard, ref->state,
+		    ref->version);
+	if (rc < 0) {
+		epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
+		    "no such version" : epd_strerror(rc));
+		goto out;
+	}
+	k.version = ref->version ? ref->version : k.st.versions;
+	rc = epd_book_open(&k.book, &k.w, why);
+	if (rc == 0)
+		rc = epd_book_weigh(&k.book, k.w.shard, &k.chain, &k.x);
+	if (rc == 0)
+		rc = state(&k, ref, out);
+	if (rc < 0)
+		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
+out:
+	epd_book_close(&k.book);
+	epd_chain_free(&k.chain);
+	epd_workflow_close(&k.w);
+	return rc;
+}
+
+static int
+view_feature(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_feature_meta m;
+	struct epd_jw w;
+	int rc = epd_feature_meta(s->features, &ref->feature, &m);
+
+	if (rc < 0)
+		return epd_why(why, rc == -ENOENT ? EPD_ENOTHING : rc, "%s",
+		    rc == -ENOENT ? "no such feature" : epd_strerror(rc));
+	begin(&w, out, "feature");
+	name_ref(&w, "feature_bundle_id", &m.fp);
+	epd_jw_hex(&w, "image_id", m.fp.b, EPD_NAME);
+	epd_jw_str(&w, "model_revision", m.snapshot);
+	epd_jw_hex(&w, "model_fingerprint", m.model.b, EPD_NAME);
+	epd_jw_str(&w, "family", m.family);
+	str_or_null(&w, "tenant", m.tenant);
+	epd_jw_str(&w, "dtype", m.dtype);
+	epd_jw_str(&w, "compression", "none");
+	epd_jw_begin(&w, "grid", '[');
+	for (int i = 0; i < 3; i++)
+		epd_jw_uint(&w, NULL, m.grid[i]);
+	epd_jw_end(&w, ']');
+	epd_jw_uint(&w, "layers", m.layers);
+	epd_jw_uint(&w, "tokens", m.tokens);
+	epd_jw_uint(&w, "hidden", m.hidden);
+	epd_jw_uint(&w, "bytes", m.bytes);
+	epd_jw_uint(&w, "created_ms", m.created_ms);
+	time_or_null(&w, "ttl_deadline_ms", m.deadline_ms);
+	epd_jw_uint(&w, "picture_width", m.pix_w);
+	epd_jw_uint(&w, "picture_height", m.pix_h);
+	epd_jw_end(&w, '}');
+	return out->failed ? -ENOMEM : 0;
+}
+
+struct sum {
+	uint64_t states, versions, tokens, pages, missing, bytes;
+};
+
+static int
+add(void *arg, const struct epd_state_line *l)
+{
+	struct sum *s = arg;
+
+	s->states++;
+	s->versions += l->versions;
+	s->tokens += l->tokens;
+	s->pages += l->pages;
+	s->missing += l->missing;
+	s->bytes += l->proportional_bytes;
+	return 0;
+}
+
+static int
+view_workflow(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct sum n = {0};
+	struct epd_jw jw;
+	uint8_t uuid[16];
+	int rc = epd_view_states(s, ref->workflow, add, &n, why);
+
+	if (rc == 0)
+		rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
+	if (rc < 0)
+		return rc;
+	epd_shard_uuid(w.shard, uuid);
+	begin(&jw, out, "workflow");
+	epd_jw_str(&jw, "workflow_id", w.name);
+	epd_jw_hex(&jw, "owner_shard", uuid, sizeof uuid);
+	epd_jw_uint(&jw, "lsn", epd_shard_lsn(w.shard));
+	epd_jw_uint(&jw, "term", epd_shard_term(w.shard));
+	epd_jw_uint(&jw, "states", n.states);
+	epd_jw_uint(&jw, "versions", n.versions);
+	epd_jw_uint(&jw, "tokens", n.tokens);
+	epd_jw_uint(&jw, "pages", n.pages);
+	epd_jw_uint(&jw, "pages_missing", n.missing);
+	epd_jw_uint(&jw, "bytes", n.bytes);
+	epd_jw_end(&jw, '}');
+	epd_workflow_close(&w);
+	return out->failed ? -ENOMEM : 0;
+}
+
+int
+epd_view_json(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_buf *out, struct epd_why *why)
+{
+	switch (ref->kind) {
+	case EPD_REF_FEATURE: return view_feature(s, ref, out, why);
+	case EPD_REF_WORKFLOW: return view_workflow(s, ref, out, why);
+	default: return view_state(s, ref, out, why);
+	}
+}

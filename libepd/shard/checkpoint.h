@@ -1,0 +1,33 @@
+/* checkpoint.h - a whole table as one file, with where the log goes on. */
+#ifndef EPD_SHARD_CHECKPOINT_H
+#define EPD_SHARD_CHECKPOINT_H
+
+#include "shard/table.h"
+
+#define EPD_CHECKPOINT "checkpoint"
+
+/* A body's bytes, on loan until the next call. */
+typedef int epd_body_fn(void *arg, const struct epd_node *n,
+    struct epd_span *out);
+
+/* The table as bytes: head and index, and the bodies.  -ENOMEM, or body's. */
+int epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
+    epd_body_fn *body, void *arg, struct epd_buf *index,
+    struct epd_buf *bodies);
+/*
+ * Write t to dirfd, flushed; the log goes on at the start of segment.  *size is
+ * the file's.  Fails as epd_file_replace, or with what body gave.
+ */
+int epd_checkpoint_write(int dirfd, const struct epd_table *t,
+    uint32_t segment, epd_body_fn *body, void *arg, uint64_t *size);
+/*
+ * Read the index; bodies stay in the file, which the table holds open.
+ * Fails: -ENOENT, EPD_ECORRUPT, EPD_EKIND, -errno.
+ */
+int epd_checkpoint_read(int dirfd, struct epd_table **out, uint32_t *segment,
+    uint64_t *size, struct epd_why *why);
+/* The same from an open file, which is the table's from then on. */
+int epd_checkpoint_load(int fd, struct epd_table **out, uint32_t *segment,
+    uint64_t *size, struct epd_why *why);
+
+#endif

@@ -1,0 +1,54 @@
+/* shard_in.h - a shard's handle, for the files of this room that act on one. */
+#ifndef EPD_SHARD_SHARD_IN_H
+#define EPD_SHARD_SHARD_IN_H
+
+#include "shard/apply.h"
+#include "shard/shard.h"
+#include "shard/wal.h"
+
+/*
+ * 1. table.lsn is wal's pos.lsn between calls, but for a frame whose records
+ *    could not all be applied: its first ones are passed over when it is read
+ *    again.
+ * 2. What was lent lies in lent and goes with the next lending.
+ */
+struct epd_shard {
+	int dirfd, lockfd;
+	struct epd_shard_options o;
+	struct epd_wal *wal;
+	struct epd_table *table;
+	uint64_t checkpoint_size;
+	struct epd_arena lent;
+	uint64_t lending;
+	struct epd_arena pass;		/* of one node during epd_shard_runs */
+	struct epd_buf scratch;		/* a body from the checkpoint */
+	struct epd_buf frame;		/* to be appended */
+	struct epd_buf untold;		/* runs freed, u64 each */
+};
+
+/* Forget what was lent. */
+void epd_shard_lend(struct epd_shard *s);
+/* The tables from the checkpoint, or empty, and the log standing behind it. */
+int epd_shard_load(struct epd_shard *s, struct epd_why *why);
+/* A record read back, for epd_wal_read and adopt; arg is the shard. */
+int epd_shard_replay(void *arg, const struct epd_rec *r, struct epd_why *why);
+
+/* Take the lock and read to the end of the log; end drops it. */
+int epd_shard_begin(struct epd_shard *s, struct epd_why *why);
+void epd_shard_end(struct epd_shard *s);
+
+/* 1 if the state's time is over. */
+int epd_shard_expired(const struct epd_head *h);
+/* The live state, or EPD_ENOSTATE. */
+int epd_shard_find(struct epd_shard *s, uint32_t id, struct epd_head **out);
+
+/* A node's body, from the log if the checkpoint's is damaged. */
+int epd_shard_body(struct epd_shard *s, const struct epd_node *n,
+    struct epd_span *out);
+/* Another reader of the same log, at the oldest segment kept. */
+int epd_shard_reader(struct epd_shard *s, struct epd_wal **out,
+    uint32_t *first, struct epd_why *why);
+/* With the lock held: rotate, write, sweep, and go on from what was written. */
+int epd_shard_save(struct epd_shard *s, struct epd_why *why);
+
+#endif

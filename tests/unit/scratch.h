@@ -1,0 +1,102 @@
+/* scratch.h - a folder for one test, beneath $TMPDIR or /tmp, and what is in it. */
+#ifndef TESTS_SCRATCH_H
+#define TESTS_SCRATCH_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+static char scratch_path[256];
+
+/* A descriptor of a new empty folder; its path in scratch_path. */
+static inline int
+scratch_open(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(scratch_path, sizeof scratch_path, "%s/epd-test.XXXXXX",
+	    tmp && *tmp ? tmp : "/tmp");
+	if (!mkdtemp(scratch_path))
+		return -1;
+	return open(scratch_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static inline void
+scratch_close(int fd)
+{
+	close(fd);
+	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	epd_file_remove(fd, scratch_path + 1);
+	close(fd);
+}
+
+/* Files beneath the folder, folders not counted, but for those named skip. */
+static inline int
+scratch_count(int dirfd, const char *skip)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int n = 0;
+
+	if (!d)
+		return -1;
+	while ((e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    (skip && !strcmp(e->d_name, skip)))
+			continue;
+		if (e->d_type == DT_DIR) {
+			int sub = openat(dirfd, e->d_name,
+			    O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+			n += scratch_count(sub, skip);
+			close(sub);
+		} else {
+			n++;
+		}
+	}
+	closedir(d);
+	return n;
+}
+
+/* Allocations that fail: the nth, or from the nth on. */
+static struct { int at, on, count; } scratch_mem;
+
+static int
+scratch_refuse(void *arg, size_t n)
+{
+	(void)arg;
+	(void)n;
+	scratch_mem.count++;
+	return scratch_mem.count == scratch_mem.at ||
+	    (scratch_mem.on && scratch_mem.count > scratch_mem.at);
+}
+
+static inline void
+scratch_starve(int at, int on)
+{
+	scratch_mem.at = at;
+	scratch_mem.on = on;
+	scratch_mem.count = 0;
+	epd_alloc_hook(at ? scratch_refuse : NULL, NULL);
+}
+
+/* Exit status of the child, or -signal. */
+static inline int
+scratch_wait(pid_t pid)
+{
+	int status;
+
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1000;
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+#endif
