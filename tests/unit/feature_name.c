@@ -127,7 +127,7 @@ TEST(kind03_names_are_pinned)
 	epd_hex_format(hex, f.model.b, EPD_NAME);
 	CHECK_STR(hex, "f9b35e95550158c80f10619da1f43e879388906c639d6793081806d3177ff6cc");
 	epd_hex_format(hex, f.fp.b, EPD_NAME);
-	CHECK_STR(hex, "IMAGE_HEX");
+	CHECK_STR(hex, "884ee58e2cc2f68d102d000c5bc8c0b41bb4e17c4d01c1e6bc60215caa641f65");
 }
 
 TEST(sizes_and_their_overflow)

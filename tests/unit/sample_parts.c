@@ -87,6 +87,7 @@ TEST(stop_strings)
 		{ { "aab" }, "aaab", "a", 1 },
 		{ { "abcd", "bc" }, "xabcd", "xa", 1 },
 		{ { "bc", "abc" }, "xabcd", "x", 1 },
+		{ { "abc", "bc" }, "xabcd", "x", 1 },
 		{ { "\n\n" }, "a\nb\n\nc", "a\nb", 1 },
 		{ { "" }, "abc", "abc", 0 },
 		{ { "abab" }, "abaabab", "aba", 1 },

@@ -67,7 +67,7 @@ pair(const struct epd_tokenizer *t, struct symbol *sym, uint32_t i,
 	const struct epd_merge *m = NULL;
 
 	if (sym[i].next != NONE)
-		m = epd_image_merge(t, sym[i].id, sym[sym[i].next].id);
+		m = epd_flat_merge(t, sym[i].id, sym[sym[i].next].id);
 	sym[i].rank = NONE;
 	if (!m)
 		return;

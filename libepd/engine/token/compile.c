@@ -61,7 +61,7 @@ count_buckets(struct epd_build *b, struct epd_why *why)
 	uint32_t *start = b->start, sum = 0;
 
 	for (uint32_t i = 0; i < b->head.merges; i++)
-		start[epd_image_bucket(b->merge[i].left, b->merge[i].right,
+		start[epd_flat_bucket(b->merge[i].left, b->merge[i].right,
 		    b->head.bits)]++;
 	for (uint32_t k = 0; k < (uint32_t)1 << b->head.bits; k++) {
 		if (start[k] > EPD_IMAGE_BUCKET)
@@ -85,7 +85,7 @@ sort_merges(struct epd_build *b)
 	for (uint32_t i = b->head.merges; i-- > 0;) {
 		const struct epd_merge *m = &b->merge[i];
 
-		to[--b->start[epd_image_bucket(m->left, m->right,
+		to[--b->start[epd_flat_bucket(m->left, m->right,
 		    b->head.bits)]] = *m;
 	}
 	epd_free(b->merge);
@@ -151,7 +151,7 @@ assemble(struct epd_build *b, struct epd_buf *out)
 
 	h->magic = EPD_IMAGE_MAGIC;
 	h->pool = (uint32_t)b->pool.n;
-	h->size = epd_image_size(h);
+	h->size = epd_flat_size(h);
 	if (!h->size)
 		return EPD_ETOOBIG;
 	epd_buf_put(out, h, sizeof *h);
@@ -164,7 +164,7 @@ assemble(struct epd_build *b, struct epd_buf *out)
 	if (out->failed)
 		return -ENOMEM;
 	((struct epd_image_head *)(void *)out->p)->sum =
-	    epd_image_sum(out->p, out->n);
+	    epd_flat_sum(out->p, out->n);
 	return 0;
 }
 
@@ -193,7 +193,7 @@ build(struct epd_build *b, const struct epd_json *root, struct epd_why *why)
 }
 
 int
-epd_image_compile(struct epd_buf *out, struct epd_span json,
+epd_flat_compile(struct epd_buf *out, struct epd_span json,
     const struct epd_image_key *key, struct epd_why *why)
 {
 	struct epd_build b = { 0 };

@@ -14,7 +14,7 @@
 #include "engine/token/split.h"
 
 uint64_t
-epd_image_size(const struct epd_image_head *h)
+epd_flat_size(const struct epd_image_head *h)
 {
 	if (h->ids < 256 || h->ids > EPD_IMAGE_IDS ||
 	    h->merges > EPD_IMAGE_IDS || h->added > EPD_IMAGE_ADDED ||
@@ -27,7 +27,7 @@ epd_image_size(const struct epd_image_head *h)
 }
 
 uint64_t
-epd_image_sum(const void *base, size_t n)
+epd_flat_sum(const void *base, size_t n)
 {
 	size_t from = offsetof(struct epd_image_head, size);
 
@@ -111,7 +111,7 @@ pcre_free(void *p, void *unused)
 }
 
 int
-epd_image_adopt(struct epd_tokenizer **out, void *base, size_t n,
+epd_flat_adopt(struct epd_tokenizer **out, void *base, size_t n,
     void (*drop)(void *, size_t))
 {
 	struct epd_tokenizer t = { 0 }, *made;
@@ -119,7 +119,7 @@ epd_image_adopt(struct epd_tokenizer **out, void *base, size_t n,
 	int rc;
 
 	if (n < sizeof *h || h->magic != EPD_IMAGE_MAGIC || h->size != n ||
-	    epd_image_size(h) != n || h->sum != epd_image_sum(base, n))
+	    epd_flat_size(h) != n || h->sum != epd_flat_sum(base, n))
 		return EPD_ECORRUPT;
 	lay_out(&t, base);
 	if (!check(&t))
@@ -141,7 +141,7 @@ epd_image_adopt(struct epd_tokenizer **out, void *base, size_t n,
 }
 
 void
-epd_image_free(void *base, size_t n)
+epd_flat_free(void *base, size_t n)
 {
 	(void)n;
 	epd_free(base);
@@ -152,10 +152,10 @@ epd_tokenizer_parse(struct epd_tokenizer **out, struct epd_span json,
     const struct epd_image_key *key, struct epd_why *why)
 {
 	struct epd_buf image = { 0 };
-	int rc = epd_image_compile(&image, json, key, why);
+	int rc = epd_flat_compile(&image, json, key, why);
 
 	if (!rc)
-		rc = epd_image_adopt(out, image.p, image.n, epd_image_free);
+		rc = epd_flat_adopt(out, image.p, image.n, epd_flat_free);
 	if (rc)
 		epd_buf_free(&image);
 	return rc;

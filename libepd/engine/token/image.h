@@ -11,7 +11,7 @@
  *	uint8_t pool[head.pool]
  *
  * Integers are in the machine's order: an image of another machine has another
- * magic.  epd_image_adopt() checks every index once, so nothing after it does.
+ * magic.  epd_flat_adopt() checks every index once, so nothing after it does.
  */
 #ifndef EPD_ENGINE_TOKEN_IMAGE_H
 #define EPD_ENGINE_TOKEN_IMAGE_H
@@ -72,24 +72,24 @@ struct epd_tokenizer {
 };
 
 /* Bytes of the image that head describes; 0 if its counts are over the caps. */
-uint64_t epd_image_size(const struct epd_image_head *head);
+uint64_t epd_flat_size(const struct epd_image_head *head);
 /* The sum to stand in a head of n bytes in all. */
-uint64_t epd_image_sum(const void *base, size_t n);
+uint64_t epd_flat_sum(const void *base, size_t n);
 
 /*
  * Check n bytes, aligned to 8, and make them a tokenizer, which gives them back
  * by drop when closed.  Fails: EPD_ECORRUPT (drop is not called), -ENOMEM.
  */
-int epd_image_adopt(struct epd_tokenizer **out, void *base, size_t n,
+int epd_flat_adopt(struct epd_tokenizer **out, void *base, size_t n,
     void (*drop)(void *base, size_t n));
 
 /*
  * Make the image of a tokenizer.json in out, which is empty; out->p may be
- * adopted with epd_image_free.  Fails: as epd_tokenizer_open.
+ * adopted with epd_flat_free.  Fails: as epd_tokenizer_open.
  */
-int epd_image_compile(struct epd_buf *out, struct epd_span json,
+int epd_flat_compile(struct epd_buf *out, struct epd_span json,
     const struct epd_image_key *key, struct epd_why *why);
-void epd_image_free(void *base, size_t n);
+void epd_flat_free(void *base, size_t n);
 
 /* The whole way from the bytes of a tokenizer.json. */
 int epd_tokenizer_parse(struct epd_tokenizer **out, struct epd_span json,
@@ -97,7 +97,7 @@ int epd_tokenizer_parse(struct epd_tokenizer **out, struct epd_span json,
 
 /* Multiplicative hash (Knuth) of a pair to `bits` bits. */
 static inline uint32_t
-epd_image_bucket(int32_t left, int32_t right, uint32_t bits)
+epd_flat_bucket(int32_t left, int32_t right, uint32_t bits)
 {
 	uint64_t k = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 
@@ -108,9 +108,9 @@ epd_image_bucket(int32_t left, int32_t right, uint32_t bits)
 
 /* The merge of two neighbours; NULL if there is none. */
 static inline const struct epd_merge *
-epd_image_merge(const struct epd_tokenizer *t, int32_t left, int32_t right)
+epd_flat_merge(const struct epd_tokenizer *t, int32_t left, int32_t right)
 {
-	uint32_t b = epd_image_bucket(left, right, t->head->bits);
+	uint32_t b = epd_flat_bucket(left, right, t->head->bits);
 
 	for (uint32_t i = t->start[b]; i < t->start[b + 1]; i++)
 		if (t->merge[i].left == left && t->merge[i].right == right)

@@ -86,7 +86,7 @@ compile(struct epd_buf *image, int fd, const struct epd_image_key *key,
 	if (rc)
 		rc = epd_why(why, rc, "tokenizer.json: %s", epd_strerror(rc));
 	else
-		rc = epd_image_compile(image, epd_span(json.p, json.n), key,
+		rc = epd_flat_compile(image, epd_span(json.p, json.n), key,
 		    why);
 	epd_buf_free(&json);
 	return rc;
@@ -121,7 +121,7 @@ open_image(struct epd_tokenizer **out, int cachefd, const char *name,
 	if (base == MAP_FAILED)
 		return -ENODATA;
 	n = (size_t)st.st_size;
-	rc = epd_image_adopt(&t, base, n, unmap);
+	rc = epd_flat_adopt(&t, base, n, unmap);
 	if (rc) {
 		munmap(base, n);
 		return rc;
@@ -166,7 +166,7 @@ epd_tokenizer_open_cached(struct epd_tokenizer **out, int dirfd,
 		keep_image(cachefd, name, fd, &key, &image);
 	close(fd);
 	if (!rc)
-		rc = epd_image_adopt(out, image.p, image.n, epd_image_free);
+		rc = epd_flat_adopt(out, image.p, image.n, epd_flat_free);
 	if (rc)
 		epd_buf_free(&image);
 	return rc;

@@ -4,7 +4,9 @@
  *
  * u->held[0..n) is always the beginning of a well-formed character, one byte
  * short of it or more.  What cannot go on becomes one U+FFFD, and the byte that
- * broke it begins anew: the maximal subparts of Unicode's section 3.9.
+ * broke it begins anew: the maximal subparts of Unicode's section 3.9.  The
+ * exception is the beginning of a surrogate, ED A0 to ED BF: Python holds it
+ * back until the next byte and then lets out one U+FFFD for each of the two.
  */
 #include <string.h>
 
@@ -69,11 +71,19 @@ epd_utf8_valid(struct epd_span text)
 	return 1;
 }
 
+static int
+is_surrogate(const struct epd_utf8 *u)
+{
+	return u->n == 2 && u->held[0] == 0xed && u->held[1] >= 0xa0;
+}
+
 void
 epd_utf8_end(struct epd_utf8 *u, struct epd_buf *out)
 {
+	static const char two[] = "\xef\xbf\xbd\xef\xbf\xbd";
+
 	if (u->n)
-		epd_buf_str(out, "\xef\xbf\xbd");
+		epd_buf_put(out, two, is_surrogate(u) ? 6 : 3);
 	u->n = 0;
 }
 
@@ -83,7 +93,11 @@ epd_utf8_put(struct epd_utf8 *u, struct epd_span bytes, struct epd_buf *out)
 	const uint8_t *p = bytes.p;
 
 	for (size_t i = 0; i < bytes.n; i++) {
-		if (u->n && !follows(u->held[0], u->n, p[i]))
+		int may = u->n == 1 && u->held[0] == 0xed && p[i] >= 0xa0 &&
+		    p[i] <= 0xbf;
+
+		if (u->n && !may && (is_surrogate(u) ||
+		    !follows(u->held[0], u->n, p[i])))
 			epd_utf8_end(u, out);
 		u->held[u->n++] = p[i];
 		if (u->n == length(u->held[0])) {

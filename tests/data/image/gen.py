@@ -124,6 +124,10 @@ keep("lossless_alpha.webp", saved(Image.fromarray(rgba), "WEBP", lossless=True, 
 e = Image.Exif()
 e[0x112] = 6
 keep("exif6.webp", saved(im.crop((0, 0, 12, 9)), "WEBP", quality=70, exif=e))
+turned = open("exif6.webp", "rb").read()
+at = turned.index(b"EXIF")
+turned = turned[:at] + b"XTRA\3\0\0\0abc\0" + turned[at:]      # an odd chunk, padded, on the way
+keep("exif6_after_odd.webp", turned[:4] + struct.pack("<I", len(turned) - 8) + turned[8:])
 open("animated.webp", "wb").write(saved(im, "WEBP", save_all=True, append_images=[Image.fromarray(255 - a)], duration=100))
 
 keep("p6.pnm", b"P6 #one\n# two\n33\t21 # three\n255\n" + a.tobytes())
