@@ -16,7 +16,7 @@
 
 enum { TMPFS = 0x01021994 };
 
-/* Entries of a directory that begin with prefix and go on with a digit or not. */
+/* Entries of a directory: all, or those that are prefix and a number. */
 static int
 entries(const char *path, const char *prefix)
 {
@@ -57,18 +57,20 @@ processor(struct cli *c, struct epd_jw *w)
 	const struct epd_kern *k = epd_kern_get(c->isa);
 	struct utsname u;
 	cpu_set_t cpus;
+	int cores = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ?
+	    CPU_COUNT(&cpus) : 1;
 
 	epd_jw_begin(w, "processor", '{');
 	epd_jw_str(w, "machine", uname(&u) == 0 ? u.machine : NULL);
-	epd_jw_int(w, "cores", sched_getaffinity(0, sizeof cpus, &cpus) == 0 ?
-	    CPU_COUNT(&cpus) : 1);
+	epd_jw_int(w, "cores", cores);
 	epd_jw_begin(w, "instructions", '[');
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (epd_kern_get(names[i]))
 			epd_jw_str(w, NULL, names[i]);
 	epd_jw_end(w, ']');
 	epd_jw_str(w, "chosen", k ? k->name : NULL);
-	epd_jw_int(w, "threads", c->threads ? c->threads : c->config.threads);
+	epd_jw_int(w, "threads", c->threads ? c->threads : c->config.threads ?
+	    c->config.threads : cores);
 	epd_jw_end(w, '}');
 	if (!k)
 		cli_fail(c, "--isa", EPD_EUNSUPPORTED, NULL);

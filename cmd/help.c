@@ -29,20 +29,20 @@ const struct cli_option cli_common[] = {
 static void
 wrap(const char *text, int at, int indent)
 {
+	int begun = 0;
+
 	while (*text) {
 		size_t n = strcspn(text, " ");
 
-		if (at + (int)n > WIDTH) {
+		if (begun && at + 1 + (int)n > WIDTH) {
 			printf("\n%*s", indent, "");
 			at = indent;
+		} else if (begun) {
+			at += printf(" ");
 		}
+		begun = 1;
 		at += printf("%.*s", (int)n, text);
-		text += n;
-		if (*text == ' ') {
-			text++;
-			if (at < WIDTH)
-				at += printf(" ");
-		}
+		text += n + strspn(text + n, " ");
 	}
 	putchar('\n');
 }
@@ -124,8 +124,8 @@ cli_nearest(const char *word, const char *const *from)
 	for (; *from; from++) {
 		int d = distance(word, *from);
 
-		/* Of a short word, more than half must be right. */
-		if (d < least && 2 * d < (int)strlen(*from)) {
+		/* Of a short word, half must be right. */
+		if (d < least && 2 * d <= (int)strlen(*from)) {
 			least = d;
 			best = *from;
 		}

@@ -90,6 +90,19 @@ fail_json(struct cli *c, const char *operand, int rc, const char *text)
 	epd_buf_free(&b);
 }
 
+/* Bytes of a sentence that only say the operand, or its workflow, again. */
+static size_t
+repeated(const char *text, const char *operand)
+{
+	size_t n = strlen(operand), w = strcspn(operand, "/");
+
+	if (n && !strncmp(text, operand, n) && !strncmp(text + n, ": ", 2))
+		return n + 2;
+	if (w && !strncmp(text, operand, w) && !strncmp(text + w, ": ", 2))
+		return w + 2;
+	return 0;
+}
+
 void
 cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 {
@@ -99,9 +112,7 @@ cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 
 	if (c->verbose)
 		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
-	/* A sentence that begins with the operand need not name it twice. */
-	if (n && !strncmp(text, operand, n) && !strncmp(text + n, ": ", 2))
-		text += n + 2;
+	text += repeated(text, operand ? operand : "");
 	cli_say(c, "%s: %s%s%s%s", c->command->name, n ? operand : "",
 	    n ? ": " : "", text, label);
 	if (c->json)

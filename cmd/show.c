@@ -6,6 +6,21 @@
 
 #include "cmd/cli.h"
 
+/* Does a key count bytes?  Large counts are said in words too. */
+static int
+is_bytes(const char *key)
+{
+	static const char *const keys[] = {
+		"bytes", "free", "total", "available", "cap", "private",
+		"shared", "proportional", "page_bytes", "locked_memory",
+	};
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (!strcmp(key, keys[i]))
+			return 1;
+	return 0;
+}
+
 static void
 scalar(struct epd_buf *out, const struct epd_json *j)
 {
@@ -32,6 +47,7 @@ static void
 members(struct epd_buf *out, const struct epd_json *object, int depth)
 {
 	struct epd_json_iter it = epd_json_begin(object);
+	char size[24];
 	int first = 1;
 
 	while (epd_json_next(&it)) {
@@ -62,6 +78,9 @@ members(struct epd_buf *out, const struct epd_json *object, int depth)
 			}
 		else
 			scalar(out, it.value);
+		if (is_bytes(it.key) && epd_json_int(it.value, 0) >= 1024)
+			epd_buf_fmt(out, " (%s)", cli_bytes(size,
+			    (uint64_t)epd_json_int(it.value, 0)));
 		epd_buf_str(out, "\n");
 	}
 }

@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "tests/golden.h"
 
-enum { SEQ_TOKENS = 512, SEQ_IMAGES = 8 };
+enum { SEQ_TOKENS = 1024, SEQ_IMAGES = 8 };
 
 struct seq {
 	const struct epd_model *m;

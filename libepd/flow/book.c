@@ -11,6 +11,8 @@
 #include "flow/book.h"
 #include "page/page.h"
 
+enum { UNIT = 4096 };		/* a tmpfs gives whole pages of memory */
+
 static int
 push(struct epd_chain *c, uint64_t node)
 {
@@ -102,7 +104,8 @@ by_first(const void *a, const void *b)
 /* ---- nodes ---- */
 
 static int
-note(struct epd_book *b, size_t *cap, const struct epd_version *v)
+note(struct epd_book *b, size_t *cap, uint32_t state,
+    const struct epd_version *v)
 {
 	if (b->n == *cap) {
 		size_t more = *cap ? 2 * *cap : 64;
@@ -115,7 +118,7 @@ note(struct epd_book *b, size_t *cap, const struct epd_version *v)
 	}
 	b->node[b->n++] = (struct epd_book_node){
 		.node = v->node, .run = v->run, .npages = v->npages,
-		.states = 1,
+		.states = 1, .first = state,
 	};
 	return 0;
 }
@@ -133,7 +136,8 @@ gather(struct epd_book *b, struct epd_shard *s)
 	while ((rc = epd_shard_next(s, after, &st)) == 0) {
 		after = st.id;
 		rc = epd_shard_version(s, st.id, 0, &v);
-		while (rc == 0 && (rc = note(b, &cap, &v)) == 0 && v.parent)
+		while (rc == 0 && (rc = note(b, &cap, st.id, &v)) == 0 &&
+		    v.parent)
 			rc = epd_shard_node(s, v.parent, &v);
 		if (rc < 0)
 			return rc;
@@ -151,10 +155,13 @@ fold(struct epd_book *b)
 		return;
 	qsort(b->node, b->n, sizeof *b->node, by_first);
 	for (size_t i = 1; i < b->n; i++)
-		if (b->node[i].node == b->node[n].node)
+		if (b->node[i].node == b->node[n].node) {
 			b->node[n].states++;
-		else
+			if (b->node[i].first < b->node[n].first)
+				b->node[n].first = b->node[i].first;
+		} else {
 			b->node[++n] = b->node[i];
+		}
 	b->n = n + 1;
 }
 
@@ -177,7 +184,7 @@ epd_book_open(struct epd_book *out, const struct epd_workflow *w,
 		    f.n, sizeof *f.v, by_first) : NULL;
 
 		n->there = r != NULL || n->npages == 0;
-		n->bytes = r ? r->bytes : 0;
+		n->bytes = r ? (r->bytes + UNIT - 1) / UNIT * UNIT : 0;
 	}
 	epd_free(f.v);
 	if (rc < 0) {
@@ -243,7 +250,7 @@ epd_book_pages(struct epd_shard *s, const struct epd_chain *c,
 }
 
 int
-epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
+epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
     const struct epd_chain *c, struct epd_weight *out)
 {
 	struct epd_weight w = {0};
@@ -270,7 +277,8 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
 		w.shared |= n->states > 1;
 		*(n->states > 1 ? &w.shared_bytes : &w.private_bytes) +=
 		    n->bytes;
-		w.proportional_bytes += n->bytes / n->states;
+		w.proportional_bytes += n->bytes / n->states +
+		    (n->first == state ? n->bytes % n->states : 0);
 	}
 	*out = w;
 	return 0;

@@ -20,9 +20,10 @@ void epd_chain_free(struct epd_chain *c);
 
 struct epd_book_node {
 	uint64_t node, run;
-	uint64_t bytes;		/* in memory now */
+	uint64_t bytes;		/* of memory taken up now */
 	uint32_t npages;
 	uint32_t states;	/* live states that stand on it */
+	uint32_t first;		/* of them, who takes what cannot be divided */
 	int there;		/* its pages are in memory (or it has none) */
 };
 
@@ -45,7 +46,7 @@ struct epd_weight {
 	struct epd_version head;		/* lent */
 };
 int epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
-    const struct epd_chain *c, struct epd_weight *out);
+    uint32_t state, const struct epd_chain *c, struct epd_weight *out);
 
 /* The status for people: SHARED is told from counts. */
 const char *epd_book_status(const struct epd_state *st,

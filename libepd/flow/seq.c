@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "flow/seq.h"
 
+enum { FIT = 64 };	/* pages the memory tier is asked to have room for at once */
+
 void
 epd_seq_begin(struct epd_seq *q, struct epd_session *s,
     struct epd_workflow *w, struct epd_runs *runs)
@@ -182,6 +184,10 @@ add_page(struct epd_seq *q, long i, struct epd_why *why)
 
 	if (epd_seq_table(q, i + 1) < 0)
 		return epd_why(why, -ENOMEM, "no memory");
+	if ((i - q->first) % FIT == 0 &&
+	    (rc = epd_memory_fit(q->s->store->memory, FIT * bytes, NULL, NULL,
+	    NULL, why)) < 0)
+		return rc;
 	if ((rc = epd_run_add(q->fresh, &page)) < 0)
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	if (old) {
@@ -246,11 +252,6 @@ epd_seq_compute(struct epd_seq *q, uint64_t upto,
 	if (q->rows >= upto)
 		return 0;
 	if ((rc = epd_session_engine(s, why)) < 0)
-		return rc;
-	rc = epd_memory_fit(s->store->memory, (upto - q->rows) /
-	    (uint64_t)s->shape.tokens * s->page_bytes + 2 * s->page_bytes,
-	    NULL, NULL, NULL, why);
-	if (rc < 0)
 		return rc;
 	while (q->rows < upto) {
 		uint64_t to = upto - q->rows > most ? q->rows + most : upto;

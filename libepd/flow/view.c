@@ -15,7 +15,7 @@ line_of(const struct epd_workflow *w, const struct epd_book *b,
 	int rc = epd_chain_of(&c, w->shard, st->id, 0);
 
 	if (rc == 0)
-		rc = epd_book_weigh(b, w->shard, &c, &x);
+		rc = epd_book_weigh(b, w->shard, st->id, &c, &x);
 	epd_chain_free(&c);
 	if (rc < 0)
 		return rc;

@@ -330,7 +330,8 @@ view_state(struct epd_store *s, const struct epd_ref *ref,
 	k.version = ref->version ? ref->version : k.st.versions;
 	rc = epd_book_open(&k.book, &k.w, why);
 	if (rc == 0)
-		rc = epd_book_weigh(&k.book, k.w.shard, &k.chain, &k.x);
+		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
+		    &k.chain, &k.x);
 	if (rc == 0)
 		rc = state(&k, ref, out);
 	if (rc < 0)

@@ -5,9 +5,11 @@
 #
 # The published build names NVIDIA's libraries, some 3 GB, which only code on a
 # device calls.  Here each gets a stand-in whose functions answer "no device"
-# (100).  The loader wants a versioned function in the library of its version;
+# (100), and that nothing is being captured.  The loader wants a versioned
+# function in the library of its version; the others go to the runtime's.
 # the others go to the runtime's.
 set -eu
+export LC_ALL=C
 cd "$1"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -29,9 +31,12 @@ while read -r so; do
 	libnvshmem*) plain=0 version=NVSHMEM ;;
 	*) plain=0 version=$so ;;
 	esac
-	awk -v v="$version" -v plain=$plain '$2 == v || (NF == 1 && plain) {
-		printf "long %s(void); long %s(void) { return 100; }\n", $1, $1
-	}' "$tmp/asked" >"$tmp/some.c"
+	awk -v v="$version" -v plain=$plain '
+		$2 != v && !(NF == 1 && plain) { next }
+		$1 == "cudaStreamIsCapturing" { print "int " $1 "(void *s, int *is) { return *is = 0; }"; next }
+		$1 ~ /String$|ErrorName$/ { print "char *" $1 "(void) { return \"no device\"; }"; next }
+		{ print "long " $1 "(void) { return 100; }" }
+	' "$tmp/asked" >"$tmp/some.c"
 	awk -v v="$version" 'BEGIN { print v " { global: no_such_name;" }
 		$2 == v { print $1 ";" }
 		END { print "};" }' "$tmp/asked" >"$tmp/some.map"

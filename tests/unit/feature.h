@@ -41,6 +41,8 @@ feature(int i)
 	return f;
 }
 
+static int cache_sync;	/* flushes make thousands of commits slow */
+
 struct cache {
 	int dir;
 	struct epd_metrics *m;
@@ -50,7 +52,7 @@ struct cache {
 static inline int
 cache_open(struct cache *k, uint64_t ttl_ms)
 {
-	struct epd_features_options o = { .ttl_ms = ttl_ms, .sync = 1 };
+	struct epd_features_options o = { .ttl_ms = ttl_ms, .sync = cache_sync };
 	int rc;
 
 	k->dir = scratch_open();

@@ -1,4 +1,4 @@
-/* scratch.h - a folder for one test, beneath $TMPDIR or /tmp, and what is in it. */
+/* scratch.h - a folder for one test, beneath $TMPDIR, /dev/shm or /tmp. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
@@ -21,8 +21,9 @@ scratch_open(void)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(scratch_path, sizeof scratch_path, "%s/epd-test.XXXXXX",
-	    tmp && *tmp ? tmp : "/tmp");
+	if (!tmp || !*tmp)
+		tmp = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+	snprintf(scratch_path, sizeof scratch_path, "%s/epd-test.XXXXXX", tmp);
 	if (!mkdtemp(scratch_path))
 		return -1;
 	return open(scratch_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

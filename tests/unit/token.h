@@ -13,7 +13,7 @@
 #include <zstd.h>
 
 #include "base/file.h"
-#include "engine/token/image.h"
+#include "engine/token/flat.h"
 #include "tests/check.h"
 #include "tests/golden.h"
 

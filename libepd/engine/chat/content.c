@@ -89,7 +89,7 @@ name_of(const struct epd_json *part)
 const char *
 epd_chat_image(const struct epd_json *messages, int i)
 {
-	for (size_t m = 0; m < epd_json_count(messages); m++) {
+	for (size_t m = 0; i >= 0 && m < epd_json_count(messages); m++) {
 		const struct epd_json *content = epd_json_get(
 		    epd_json_at(messages, m), "content");
 

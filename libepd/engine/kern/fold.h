@@ -12,28 +12,23 @@ enum { MR = 3, NR = 2 };
 enum { MR = 1, NR = 1 };
 #endif
 
-/* The products of sixteen elements; w is where each column has them. */
+/* The products of sixteen elements; columns of w are ldw bytes apart. */
 INLINE void
 step(enum epd_type t, int rows, int cols, vn c[MR][NR][NH], const float *a,
-    const char *const w[NR])
+    const char *w, long ldw)
 {
 	UNROLL for (int h = 0; h < NH; h++) {
 		vn v[NR];
 
-		UNROLL for (int j = 0; j < cols; j++) {
-			const char *p = w[j];
-
-			/* Fetched for each h: there is no register to wait in. */
-			HIDE(p);
-			v[j] = vldw(t, p, h);
-		}
+		UNROLL for (int j = 0; j < cols; j++)
+			v[j] = vldw(t, w + j * ldw, h);
 		UNROLL for (int i = 0; i < rows; i++) {
 			vn x = vld(a + i * 16 + h * VN);
 
 			/* Once into a register, not once per product. */
 			KEEP(x);
 			UNROLL for (int j = 0; j < cols; j++)
-				c[i][j][h] = vfma(x, v[j], c[i][j][h]);
+				c[i][j][h] = vacc(c[i][j][h], x, v[j]);
 		}
 	}
 }

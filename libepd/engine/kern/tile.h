@@ -14,7 +14,6 @@ tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 	const float *a = g->a;
 	const char *w = (const char *)g->w + col * ldw;
 	float *lanes = g->lanes + col * rows * 16;
-	const char *p[NR];
 	vn c[MR][NR][NH];
 	long k = g->k;
 
@@ -23,19 +22,25 @@ tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 			UNROLL for (int h = 0; h < NH; h++)
 				c[i][j][h] = g->first ? vset(0) : vld(lanes +
 				    ((j * rows + i) * NH + h) * VN);
-	for (; k >= 16; k -= 16, a += rows * 16, w += 16 * size) {
-		UNROLL for (int j = 0; j < cols; j++) {
-			p[j] = w + j * ldw;
-			__builtin_prefetch(p[j] + ahead, 0, 3);
-		}
-		step(t, rows, cols, c, a, p);
+	/* A line of bf16 or f16 is two steps: it is fetched for once. */
+	for (; k >= 32; k -= 32, a += rows * 32, w += 32 * size) {
+		UNROLL for (int j = 0; j < cols; j++)
+			UNROLL for (int b = 0; b < 32 * size; b += 64)
+				__builtin_prefetch(w + j * ldw + ahead + b, 0,
+				    3);
+		step(t, rows, cols, c, a, w, ldw);
+		step(t, rows, cols, c, a + rows * 16, w + 16 * size, ldw);
+	}
+	if (k >= 16) {
+		step(t, rows, cols, c, a, w, ldw);
+		k -= 16, a += rows * 16, w += 16 * size;
 	}
 	if (k > 0) {
-		char last[NR][64] = {{0}};
+		char end[NR * 64] = {0};
 
 		UNROLL for (int j = 0; j < cols; j++)
-			p[j] = memcpy(last[j], w + j * ldw, (size_t)(k * size));
-		step(t, rows, cols, c, a, p);
+			memcpy(end + j * 64, w + j * ldw, (size_t)(k * size));
+		step(t, rows, cols, c, a, end, 64);
 	}
 	if (g->last) {
 		put(t, rows, cols, c, g->bias ? g->bias + col : NULL,

@@ -22,12 +22,10 @@
 #endif
 /* The value in a register, now: else it is fetched anew by each user. */
 #if defined __x86_64__
-#define KEEP(v) __asm__("" : "+v"(v))
+#define KEEP(v) __asm__ volatile("" : "+v"(v))
 #else
 #define KEEP(v) ((void)(v))
 #endif
-/* A pointer the compiler knows nothing of. */
-#define HIDE(p) __asm__ volatile("" : "+r"(p))
 
 #if defined __AVX512F__
 #include "engine/kern/vec_avx512.h"

@@ -18,6 +18,14 @@ INLINE vn vmax(vn a, vn b) { return _mm256_max_ps(a, b); }
 INLINE vn vfma(vn a, vn b, vn c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE vn vabs(vn a) { return _mm256_andnot_ps(vset(-0.0f), a); }
 
+/* c + a b in c's own register: left to choose, compilers run out of them. */
+INLINE vn
+vacc(vn c, vn a, vn b)
+{
+	__asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+	return c;
+}
+
 /* a < b ? x : y */
 INLINE vn
 vlt(vn a, vn b, vn x, vn y)

@@ -2,7 +2,7 @@
 #ifndef EPD_ENGINE_TOKEN_BPE_H
 #define EPD_ENGINE_TOKEN_BPE_H
 
-#include "engine/token/image.h"
+#include "engine/token/flat.h"
 
 /* Room that is used again from piece to piece; zero it to begin. */
 struct epd_bpe {

@@ -1,16 +1,16 @@
 /*
- * build.h - the tables of a tokenizer.json on their way into an image; inside
+ * build.h - the tables of a tokenizer.json on their way into a flat form; inside
  * this room only.
  */
 #ifndef EPD_ENGINE_TOKEN_BUILD_H
 #define EPD_ENGINE_TOKEN_BUILD_H
 
 #include "base/json.h"
-#include "engine/token/image.h"
+#include "engine/token/flat.h"
 
 /* All arrays are the builder's; the pool's order is by id, then loose texts. */
 struct epd_build {
-	struct epd_image_head head;
+	struct epd_flat_head head;
 	int16_t byte_of[324];	/* byte that a character spells, or -1 */
 	uint32_t *at;		/* head.ids + 1 when done */
 	uint32_t *slot;		/* open addressing: id + 1, or 0 */

@@ -1,5 +1,5 @@
 /*
- * compile.c - tokenizer.json to an image: settings checked, tables built, all
+ * compile.c - tokenizer.json to a flat form: settings checked, tables built, all
  * laid end to end.
  */
 #include <errno.h>
@@ -64,7 +64,7 @@ count_buckets(struct epd_build *b, struct epd_why *why)
 		start[epd_flat_bucket(b->merge[i].left, b->merge[i].right,
 		    b->head.bits)]++;
 	for (uint32_t k = 0; k < (uint32_t)1 << b->head.bits; k++) {
-		if (start[k] > EPD_IMAGE_BUCKET)
+		if (start[k] > EPD_FLAT_BUCKET)
 			return epd_why(why, EPD_EUNSUPPORTED,
 			    "tokenizer.json: merges crowd their hash table, "
 			    "or one stands there many times");
@@ -121,7 +121,7 @@ epd_build_merges(struct epd_build *b, const struct epd_json *list,
 	if (epd_json_type(list) != EPD_JSON_ARRAY)
 		return epd_why(why, EPD_EFORMAT,
 		    "tokenizer.json: merges is not an array");
-	if (n > EPD_IMAGE_IDS)
+	if (n > EPD_FLAT_IDS)
 		return epd_why(why, EPD_ETOOBIG,
 		    "tokenizer.json: there are %zu merges", n);
 	b->head.merges = (uint32_t)n;
@@ -147,9 +147,9 @@ epd_build_merges(struct epd_build *b, const struct epd_json *list,
 static int
 assemble(struct epd_build *b, struct epd_buf *out)
 {
-	struct epd_image_head *h = &b->head;
+	struct epd_flat_head *h = &b->head;
 
-	h->magic = EPD_IMAGE_MAGIC;
+	h->magic = EPD_FLAT_MAGIC;
 	h->pool = (uint32_t)b->pool.n;
 	h->size = epd_flat_size(h);
 	if (!h->size)
@@ -163,7 +163,7 @@ assemble(struct epd_build *b, struct epd_buf *out)
 	epd_buf_put(out, b->pool.p, b->pool.n);
 	if (out->failed)
 		return -ENOMEM;
-	((struct epd_image_head *)(void *)out->p)->sum =
+	((struct epd_flat_head *)(void *)out->p)->sum =
 	    epd_flat_sum(out->p, out->n);
 	return 0;
 }
@@ -178,7 +178,7 @@ build(struct epd_build *b, const struct epd_json *root, struct epd_why *why)
 	if (epd_json_type(added) != EPD_JSON_ARRAY)
 		return epd_why(why, EPD_EFORMAT,
 		    "tokenizer.json: added_tokens is not an array");
-	if (epd_json_count(added) > EPD_IMAGE_ADDED)
+	if (epd_json_count(added) > EPD_FLAT_ADDED)
 		return epd_why(why, EPD_ETOOBIG,
 		    "tokenizer.json: there are %zu added tokens",
 		    epd_json_count(added));
@@ -194,7 +194,7 @@ build(struct epd_build *b, const struct epd_json *root, struct epd_why *why)
 
 int
 epd_flat_compile(struct epd_buf *out, struct epd_span json,
-    const struct epd_image_key *key, struct epd_why *why)
+    const struct epd_flat_key *key, struct epd_why *why)
 {
 	struct epd_build b = { 0 };
 	struct epd_namer namer;

@@ -1,11 +1,11 @@
 /*
- * open.c - tokenizer.json from a directory, by way of a compiled image kept in
+ * open.c - tokenizer.json from a directory, by way of a compiled form kept in
  * a cache where there is one.
  *
  * The model's directory is one a person named, so symbolic links in it are
  * followed: Hugging Face's own cache is made of them.
  *
- * 1. An image is used only if it was made from a file of the same identity.
+ * 1. A flat form is used only if it was made from a file of the same identity.
  * 2. It is kept only if that identity could not have hidden a change: the same
  *    before and after reading, and older than the clock's coarseness.
  */
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "engine/token/image.h"
+#include "engine/token/flat.h"
 
 enum {
 	MOST = 128 << 20,	/* bytes of a tokenizer.json */
@@ -31,7 +31,7 @@ ns(struct timespec t)
 }
 
 static int
-identify(int fd, struct epd_image_key *key, struct epd_why *why)
+identify(int fd, struct epd_flat_key *key, struct epd_why *why)
 {
 	struct stat st;
 
@@ -40,7 +40,7 @@ identify(int fd, struct epd_image_key *key, struct epd_why *why)
 	if (!S_ISREG(st.st_mode))
 		return epd_why(why, EPD_EFORMAT,
 		    "tokenizer.json is not a regular file");
-	*key = (struct epd_image_key){
+	*key = (struct epd_flat_key){
 		.dev = st.st_dev, .ino = st.st_ino,
 		.size = (uint64_t)st.st_size,
 		.mtime_ns = ns(st.st_mtim), .ctime_ns = ns(st.st_ctim),
@@ -49,14 +49,14 @@ identify(int fd, struct epd_image_key *key, struct epd_why *why)
 }
 
 static int
-is_same(const struct epd_image_key *a, const struct epd_image_key *b)
+is_same(const struct epd_flat_key *a, const struct epd_flat_key *b)
 {
 	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
 	    a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
 }
 
 static int
-open_file(int dirfd, struct epd_image_key *key, struct epd_why *why)
+open_file(int dirfd, struct epd_flat_key *key, struct epd_why *why)
 {
 	int fd, rc;
 
@@ -77,7 +77,7 @@ open_file(int dirfd, struct epd_image_key *key, struct epd_why *why)
 }
 
 static int
-compile(struct epd_buf *image, int fd, const struct epd_image_key *key,
+compile(struct epd_buf *flat, int fd, const struct epd_flat_key *key,
     struct epd_why *why)
 {
 	struct epd_buf json = { 0 };
@@ -86,7 +86,7 @@ compile(struct epd_buf *image, int fd, const struct epd_image_key *key,
 	if (rc)
 		rc = epd_why(why, rc, "tokenizer.json: %s", epd_strerror(rc));
 	else
-		rc = epd_flat_compile(image, epd_span(json.p, json.n), key,
+		rc = epd_flat_compile(flat, epd_span(json.p, json.n), key,
 		    why);
 	epd_buf_free(&json);
 	return rc;
@@ -100,8 +100,8 @@ unmap(void *base, size_t n)
 
 /* Nothing said of why not: the tokenizer is built anew then. */
 static int
-open_image(struct epd_tokenizer **out, int cachefd, const char *name,
-    const struct epd_image_key *key)
+open_flat(struct epd_tokenizer **out, int cachefd, const char *name,
+    const struct epd_flat_key *key)
 {
 	int fd = epd_file_open(cachefd, name, O_RDONLY | O_NONBLOCK, 0);
 	struct epd_tokenizer *t;
@@ -135,11 +135,11 @@ open_image(struct epd_tokenizer **out, int cachefd, const char *name,
 }
 
 static void
-keep_image(int cachefd, const char *name, int fd,
-    const struct epd_image_key *key, const struct epd_buf *image)
+keep_flat(int cachefd, const char *name, int fd,
+    const struct epd_flat_key *key, const struct epd_buf *flat)
 {
-	struct epd_span part = epd_span(image->p, image->n);
-	struct epd_image_key after;
+	struct epd_span part = epd_span(flat->p, flat->n);
+	struct epd_flat_key after;
 
 	if (identify(fd, &after, NULL) || !is_same(key, &after) ||
 	    epd_clock_wall_ms() - key->ctime_ns / 1000000 < SETTLED_MS)
@@ -151,24 +151,24 @@ int
 epd_tokenizer_open_cached(struct epd_tokenizer **out, int dirfd,
     int cachefd, const char *name, struct epd_why *why)
 {
-	struct epd_buf image = { 0 };
-	struct epd_image_key key;
+	struct epd_buf flat = { 0 };
+	struct epd_flat_key key;
 	int fd = open_file(dirfd, &key, why), rc;
 
 	if (fd < 0)
 		return fd;
-	if (cachefd >= 0 && !open_image(out, cachefd, name, &key)) {
+	if (cachefd >= 0 && !open_flat(out, cachefd, name, &key)) {
 		close(fd);
 		return 0;
 	}
-	rc = compile(&image, fd, &key, why);
+	rc = compile(&flat, fd, &key, why);
 	if (!rc && cachefd >= 0)
-		keep_image(cachefd, name, fd, &key, &image);
+		keep_flat(cachefd, name, fd, &key, &flat);
 	close(fd);
 	if (!rc)
-		rc = epd_flat_adopt(out, image.p, image.n, epd_flat_free);
+		rc = epd_flat_adopt(out, flat.p, flat.n, epd_flat_free);
 	if (rc)
-		epd_buf_free(&image);
+		epd_buf_free(&flat);
 	return rc;
 }
 

@@ -41,7 +41,11 @@ void epd_tokenizer_close(struct epd_tokenizer *t);
 int epd_tokenizer_open_cached(struct epd_tokenizer **out, int dirfd,
     int cachefd, const char *name, struct epd_why *why);
 
-/* Ids of text in which no added token is looked for.  Fails: -ENOMEM; EPD_EFORMAT: not UTF-8. */
+/*
+ * Ids of text in which no added token is looked for, added to out.  On failure
+ * out->n is as before.  Fails: -ENOMEM; EPD_EFORMAT: not UTF-8; EPD_ETOOBIG:
+ * over 256 MiB.
+ */
 int epd_tokenizer_encode(const struct epd_tokenizer *t, struct epd_span text,
     struct epd_ids *out);
 /* Ids of text whose added tokens count, as Hugging Face has it. */
@@ -51,10 +55,11 @@ int epd_tokenizer_encode_special(const struct epd_tokenizer *t,
 long epd_tokenizer_size(const struct epd_tokenizer *t);	/* highest id + 1 */
 /* Id of an added token by its text; -1 if there is none. */
 int32_t epd_tokenizer_special(const struct epd_tokenizer *t, const char *text);
+/* Whether id is an added token that skip_special_tokens leaves out of text. */
 int epd_tokenizer_is_special(const struct epd_tokenizer *t, int32_t id);
 /* The bytes an id stands for; {NULL, 0} for an id past the end. */
 struct epd_span epd_tokenizer_bytes(const struct epd_tokenizer *t, int32_t id);
-/* BLAKE2b-256 of tokenizer.json. */
+/* Hash of tokenizer.json: the name (base/hash.h) with its bytes as one part. */
 void epd_tokenizer_name(const struct epd_tokenizer *t, uint8_t name[32]);
 
 /*

@@ -149,7 +149,7 @@ epd_build_vocab(struct epd_build *b, const struct epd_json *vocab,
 	if (epd_json_type(vocab) != EPD_JSON_OBJECT || n < 256)
 		return epd_why(why, EPD_EFORMAT,
 		    "tokenizer.json: vocab is not an object of 256 or more");
-	if (n > EPD_IMAGE_IDS - room)
+	if (n > EPD_FLAT_IDS - room)
 		return epd_why(why, EPD_ETOOBIG,
 		    "tokenizer.json: vocab has %zu entries", n);
 	while (slots < 2 * n)

@@ -1,11 +1,11 @@
 /*
- * image.c - taking an image into use, and what can be read off it directly.
+ * flat.c - taking a flat form into use, and what can be read off it directly.
  *
- * 1. After check() every index in the image lies in what it points into, runs
+ * 1. After check() every index in the flat form lies in what it points into, runs
  *    are in ascending order, and a loop over a bucket ends.
- * 2. The image is never written; threads share it freely.
+ * 2. The flat form is never written; threads share it freely.
  */
-#include "engine/token/image.h"
+#include "engine/token/flat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,10 +14,10 @@
 #include "engine/token/split.h"
 
 uint64_t
-epd_flat_size(const struct epd_image_head *h)
+epd_flat_size(const struct epd_flat_head *h)
 {
-	if (h->ids < 256 || h->ids > EPD_IMAGE_IDS ||
-	    h->merges > EPD_IMAGE_IDS || h->added > EPD_IMAGE_ADDED ||
+	if (h->ids < 256 || h->ids > EPD_FLAT_IDS ||
+	    h->merges > EPD_FLAT_IDS || h->added > EPD_FLAT_ADDED ||
 	    h->bits < 1 || h->bits > 24 || h->pool > INT32_MAX)
 		return 0;
 	return sizeof *h + (uint64_t)h->added * sizeof(struct epd_added) +
@@ -29,7 +29,7 @@ epd_flat_size(const struct epd_image_head *h)
 uint64_t
 epd_flat_sum(const void *base, size_t n)
 {
-	size_t from = offsetof(struct epd_image_head, size);
+	size_t from = offsetof(struct epd_flat_head, size);
 
 	return epd_xxh3_64((const uint8_t *)base + from, n - from);
 }
@@ -38,7 +38,7 @@ epd_flat_sum(const void *base, size_t n)
 static void
 lay_out(struct epd_tokenizer *t, const void *base)
 {
-	const struct epd_image_head *h = base;
+	const struct epd_flat_head *h = base;
 
 	t->head = h;
 	t->added = (const struct epd_added *)(h + 1);
@@ -62,7 +62,7 @@ ascends(const uint32_t *v, size_t n, uint32_t last)
 static int
 check_added(const struct epd_tokenizer *t)
 {
-	const struct epd_image_head *h = t->head;
+	const struct epd_flat_head *h = t->head;
 
 	if (!ascends(h->first, 256, h->added))
 		return 0;
@@ -79,7 +79,7 @@ check_added(const struct epd_tokenizer *t)
 static int
 check(const struct epd_tokenizer *t)
 {
-	const struct epd_image_head *h = t->head;
+	const struct epd_flat_head *h = t->head;
 	uint32_t most = 0;
 
 	for (int b = 0; b < 256; b++)
@@ -115,10 +115,10 @@ epd_flat_adopt(struct epd_tokenizer **out, void *base, size_t n,
     void (*drop)(void *, size_t))
 {
 	struct epd_tokenizer t = { 0 }, *made;
-	const struct epd_image_head *h = base;
+	const struct epd_flat_head *h = base;
 	int rc;
 
-	if (n < sizeof *h || h->magic != EPD_IMAGE_MAGIC || h->size != n ||
+	if (n < sizeof *h || h->magic != EPD_FLAT_MAGIC || h->size != n ||
 	    epd_flat_size(h) != n || h->sum != epd_flat_sum(base, n))
 		return EPD_ECORRUPT;
 	lay_out(&t, base);
@@ -149,15 +149,15 @@ epd_flat_free(void *base, size_t n)
 
 int
 epd_tokenizer_parse(struct epd_tokenizer **out, struct epd_span json,
-    const struct epd_image_key *key, struct epd_why *why)
+    const struct epd_flat_key *key, struct epd_why *why)
 {
-	struct epd_buf image = { 0 };
-	int rc = epd_flat_compile(&image, json, key, why);
+	struct epd_buf flat = { 0 };
+	int rc = epd_flat_compile(&flat, json, key, why);
 
 	if (!rc)
-		rc = epd_flat_adopt(out, image.p, image.n, epd_flat_free);
+		rc = epd_flat_adopt(out, flat.p, flat.n, epd_flat_free);
 	if (rc)
-		epd_buf_free(&image);
+		epd_buf_free(&flat);
 	return rc;
 }
 

@@ -1,5 +1,5 @@
 /*
- * image.h - a tokenizer as one flat block without pointers, in memory and in a
+ * flat.h - a tokenizer as one flat block without pointers, in memory and in a
  * cache file alike; inside this room only.
  *
  * The head is followed, in this order and without gaps, by
@@ -10,11 +10,11 @@
  *	uint32_t at[head.ids + 1]		id i stands for pool[at[i]..at[i+1])
  *	uint8_t pool[head.pool]
  *
- * Integers are in the machine's order: an image of another machine has another
+ * Integers are in the machine's order: a flat form of another machine has another
  * magic.  epd_flat_adopt() checks every index once, so nothing after it does.
  */
-#ifndef EPD_ENGINE_TOKEN_IMAGE_H
-#define EPD_ENGINE_TOKEN_IMAGE_H
+#ifndef EPD_ENGINE_TOKEN_FLAT_H
+#define EPD_ENGINE_TOKEN_FLAT_H
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -22,16 +22,16 @@
 #include "base/hash.h"
 #include "engine/token/token.h"
 
-#define EPD_IMAGE_MAGIC UINT64_C(0x31304b4f54445045)	/* "EPDTOK01" */
+#define EPD_FLAT_MAGIC UINT64_C(0x31304b4f54445045)	/* "EPDTOK01" */
 
 enum {
-	EPD_IMAGE_IDS = 1 << 24,	/* most ids, and most merges */
-	EPD_IMAGE_ADDED = 4096,		/* most added tokens */
-	EPD_IMAGE_BUCKET = 64,		/* most merges of one bucket */
+	EPD_FLAT_IDS = 1 << 24,	/* most ids, and most merges */
+	EPD_FLAT_ADDED = 4096,		/* most added tokens */
+	EPD_FLAT_BUCKET = 64,		/* most merges of one bucket */
 };
 
-/* Which tokenizer.json an image was made from. */
-struct epd_image_key {
+/* Which tokenizer.json a flat form was made from. */
+struct epd_flat_key {
 	uint64_t dev, ino, size, mtime_ns, ctime_ns;
 };
 
@@ -47,11 +47,11 @@ struct epd_merge {
 	int32_t id;		/* what the two become */
 };
 
-struct epd_image_head {
+struct epd_flat_head {
 	uint64_t magic;
 	uint64_t sum;		/* XXH3 of all that follows this field */
 	uint64_t size;		/* of the whole */
-	struct epd_image_key key;
+	struct epd_flat_key key;
 	struct epd_name name;
 	uint32_t ids, added, merges, bits, pool;
 	uint32_t split;		/* which split pattern */
@@ -61,7 +61,7 @@ struct epd_image_head {
 };
 
 struct epd_tokenizer {
-	const struct epd_image_head *head;
+	const struct epd_flat_head *head;
 	const struct epd_added *added;
 	const struct epd_merge *merge;
 	const uint32_t *start, *at;
@@ -71,8 +71,8 @@ struct epd_tokenizer {
 	pcre2_code *split;
 };
 
-/* Bytes of the image that head describes; 0 if its counts are over the caps. */
-uint64_t epd_flat_size(const struct epd_image_head *head);
+/* Bytes of the flat form that head describes; 0 if its counts are over the caps. */
+uint64_t epd_flat_size(const struct epd_flat_head *head);
 /* The sum to stand in a head of n bytes in all. */
 uint64_t epd_flat_sum(const void *base, size_t n);
 
@@ -84,16 +84,16 @@ int epd_flat_adopt(struct epd_tokenizer **out, void *base, size_t n,
     void (*drop)(void *base, size_t n));
 
 /*
- * Make the image of a tokenizer.json in out, which is empty; out->p may be
+ * Make the flat form of a tokenizer.json in out, which is empty; out->p may be
  * adopted with epd_flat_free.  Fails: as epd_tokenizer_open.
  */
 int epd_flat_compile(struct epd_buf *out, struct epd_span json,
-    const struct epd_image_key *key, struct epd_why *why);
+    const struct epd_flat_key *key, struct epd_why *why);
 void epd_flat_free(void *base, size_t n);
 
 /* The whole way from the bytes of a tokenizer.json. */
 int epd_tokenizer_parse(struct epd_tokenizer **out, struct epd_span json,
-    const struct epd_image_key *key, struct epd_why *why);
+    const struct epd_flat_key *key, struct epd_why *why);
 
 /* Multiplicative hash (Knuth) of a pair to `bits` bits. */
 static inline uint32_t

@@ -1,0 +1,190 @@
+/* shard_fault.c - calls that fail, memory that fails, and kills at every call. */
+#include "tests/unit/shard_fault.h"
+
+TEST(each_call_fails_once)
+{
+	fault_each(EIO, 0, NULL, 1, 1);
+}
+
+TEST(each_call_fails_for_ever)
+{
+	fault_each(EIO, FAULT_ON, NULL, 2, 1);
+}
+
+TEST(no_room_at_each_write)
+{
+	fault_each(ENOSPC, 0, "pwrite", 1, 1);
+	fault_each(ENOSPC, FAULT_ON, "pwrite", 1, 1);
+}
+
+TEST(each_flush_fails)
+{
+	fault_each(EIO, 0, "fdatasync", 1, 1);
+	fault_each(EIO, FAULT_ON, "fdatasync", 1, 1);
+}
+
+TEST(relaxed)
+{
+	fault_each(EIO, 0, NULL, 3, 0);
+}
+
+TEST(killed_at_every_call)
+{
+	int rc = -SIGKILL, n;
+
+	for (n = 1; rc == -SIGKILL && !check_failed; n++)
+		rc = fault_kill(n);
+	CHECK_INT(rc, 0);
+	CHECK(n > 60);
+}
+
+/* A failed flush: this handle stops, and what was not flushed is not trusted. */
+TEST(poisoned)
+{
+	int dir = scratch_open();
+	struct epd_why why = { "" };
+	struct epd_state st = shard_traits(1);
+	struct epd_shard *s, *other, *reader;
+	struct shard_made m;
+	uint32_t id = 0;
+
+	CHECK_INT(shard_open(&other, dir, 0), 0);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(shard_create(s, 1, 0, &id), 0);
+	fault_arm(1, EIO, 0);
+	fault.only = "fdatasync";
+	CHECK_INT(epd_shard_create(s, &st, shard_make(&m, 2, 0), &id, &why),
+	    EPD_EUNSURE);
+	fault_calls();
+	CHECK_INT(id, 1);
+	CHECK(strstr(why.text, "open again"));
+	CHECK_INT(faccessat(dir, "unsure", F_OK, 0), 0);
+	CHECK_INT(epd_shard_create(s, &st, shard_make(&m, 2, 0), &id, &why),
+	    EPD_EPOISONED);
+	CHECK_INT(shard_open(&reader, dir, 1), 0);
+	CHECK_INT(epd_shard_lsn(reader), 1);
+	/* Another handle settles it when it appends, and both go on. */
+	CHECK_INT(shard_create(other, 3, 0, &id), 0);
+	CHECK(faccessat(dir, "unsure", F_OK, 0));
+	CHECK_INT(epd_shard_catch_up(reader, NULL), 0);
+	CHECK(shard_hash(reader) == shard_hash(other));
+	CHECK_INT(epd_shard_create(s, &st, shard_make(&m, 2, 0), &id, &why),
+	    EPD_EPOISONED);
+	epd_shard_close(s);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(shard_create(s, 4, 0, &id), 0);
+	CHECK_INT(epd_shard_check(s, shard_fault_print, NULL, NULL), 0);
+	epd_shard_close(s);
+	epd_shard_close(other);
+	epd_shard_close(reader);
+	scratch_close(dir);
+}
+
+/* Kind 33: a fragment left by a full disk must not hide what comes after it. */
+TEST(full_disk_leaves_no_fragment)
+{
+	static const char mounted[] = "/dev/shm/epd-test-full";
+	struct epd_shard *s, *r;
+	struct shard_made m;
+	struct epd_state st = shard_traits(1);
+	uint32_t id = 0, last = 0;
+	char cmd[160];
+	int dir, rc = 0, fd;
+
+	snprintf(cmd, sizeof cmd, "mkdir -p %s && mount -t tmpfs -o size=64k "
+	    "tmpfs %s 2>/dev/null", mounted, mounted);
+	if (geteuid() || system(cmd))
+		SKIP("skip: mounting a small tmpfs needs root");
+	dir = open(mounted, O_RDONLY | O_DIRECTORY);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	fd = openat(dir, "ballast", O_WRONLY | O_CREAT, 0600);
+	CHECK_INT(posix_fallocate(fd, 0, 40960), 0);
+	close(fd);
+	while (!rc && last < 500) {
+		rc = epd_shard_create(s, &st, shard_make(&m, last, last + 1),
+		    &id, NULL);
+		last = rc ? last : id;
+	}
+	CHECK_INT(rc, -ENOSPC);
+	CHECK(last > 3);
+	CHECK_INT(shard_open(&r, dir, 1), 0);
+	CHECK_INT(epd_shard_lsn(r), last);
+	unlinkat(dir, "ballast", 0);
+	CHECK_INT(shard_create(s, 7, 900, &id), 0);
+	CHECK_INT(id, last + 1);
+	CHECK_INT(epd_shard_catch_up(r, NULL), 0);
+	CHECK_INT(epd_shard_lsn(r), last + 1);
+	CHECK_INT(epd_shard_check(r, shard_fault_print, NULL, NULL), 0);
+	epd_shard_close(r);
+	epd_shard_close(s);
+	close(dir);
+	snprintf(cmd, sizeof cmd, "umount %s && rmdir %s", mounted, mounted);
+	CHECK_INT(system(cmd), 0);
+}
+
+/* The nth allocation fails, in everything that allocates; how many there were. */
+static int
+starve(int n, int on)
+{
+	struct epd_shard_options o = fault_options(1);
+	int dir = scratch_open(), rc, calls, made = 0, released = 0;
+	struct epd_shard *s = NULL, *after;
+	uint32_t id, version = 0;
+
+	scratch_starve(n, on);
+	rc = epd_shard_open(&s, dir, &o, NULL);
+	for (int k = 0; k < 4 && !rc; k++) {
+		struct epd_state st;
+
+		rc = shard_create(s, (uint64_t)k + 1, (uint64_t)k + 1, &id);
+		made += !rc;
+		if (!rc)
+			rc = shard_advance(s, id, 1, 0, 3, 0, &version);
+		if (!rc && !shard_hash(s))
+			rc = -ENOMEM;
+		if (!rc)
+			rc = epd_shard_state(s, id, &st);
+	}
+	if (!rc)
+		rc = epd_shard_release(s, 2, "", NULL, NULL, NULL);
+	released = !rc;
+	if (!rc)
+		rc = epd_shard_checkpoint(s, NULL);
+	if (!rc)
+		rc = epd_shard_check(s, shard_fault_print, NULL, NULL);
+	calls = scratch_mem.count;
+	scratch_starve(0, 0);
+	epd_shard_close(s);
+	if (rc && rc != -ENOMEM)
+		printf("# allocation %d: %d\n", n, rc);
+	if (shard_open(&after, dir, 0))
+		return -1;
+	for (int k = 0; k < made; k++)
+		if (fault_count(after, (uint64_t)k + 1) != (k != 1 || !released))
+			rc = -1;
+	if (epd_shard_check(after, shard_fault_print, NULL, NULL))
+		rc = -1;
+	epd_shard_close(after);
+	scratch_close(dir);
+	return rc && rc != -ENOMEM ? -1 : calls;
+}
+
+TEST(each_allocation_fails)
+{
+	int calls = starve(1 << 30, 0);
+
+	CHECK(calls > 60);
+	for (int n = 1; n <= calls; n++)
+		if (starve(n, 0) < 0)
+			CHECK_FAIL("allocation %d", n);
+	for (int n = 1; n < calls; n += 2)
+		if (starve(n, 1) < 0)
+			CHECK_FAIL("allocations from %d on", n);
+}
+
+int
+main(int argc, char **argv)
+{
+	setenv("TMPDIR", "/dev/shm", 0);
+	return check_main(argc, argv);
+}

@@ -1,0 +1,139 @@
+/* shard_log.c - logs cut at every byte, flipped at every byte, torn by 512s. */
+#include "tests/unit/shard_log.h"
+
+TEST(cut_at_every_byte)
+{
+	log_cut(6);
+}
+
+TEST(flip_every_byte_of_a_log)
+{
+	log_flip(6, -1, 0, 0, 16);
+}
+
+TEST(flip_every_byte_behind_a_checkpoint)
+{
+	log_flip(6, 4, 0, 0, 16);
+}
+
+TEST(flip_every_byte_with_the_log_whole)
+{
+	log_flip(6, 4, -1, 1, 16);
+}
+
+TEST(power_loss_in_appends)
+{
+	log_torn(1000, 1);
+}
+
+TEST(power_loss_in_checkpoints)
+{
+	log_torn_checkpoint(200, 1);
+}
+
+/* Damage is told by file and byte; what follows it shows it is no torn tail. */
+TEST(damage_is_named)
+{
+	int dir = scratch_open();
+	static struct log_history h;
+	struct epd_why why = { "" };
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	struct shard_file *log;
+
+	CHECK_INT(log_run(&h, dir, 6, -1, 0), 0);
+	log = shard_file(&h.at[6], "log.00000001");
+	log->data.p[64 + 8] ^= 1;	/* the first frame's length */
+	CHECK_INT(shard_lay(&h.at[6], dir), 0);
+	CHECK_INT(epd_shard_open(&s, dir, &o, &why), EPD_ECORRUPT);
+	CHECK_STR(why.text, "log.00000001: byte 64: damaged before the end of "
+	    "what was published");
+	/* With a tip that knows nothing, the frames behind it tell. */
+	CHECK_INT(shard_put(dir, "tip",
+	    shard_file(&h.at[0], "tip")->data.p, 64), 0);
+	CHECK_INT(epd_shard_open(&s, dir, &o, &why), EPD_ECORRUPT);
+	CHECK_STR(why.text, "log.00000001: byte 64: damaged, and a whole frame "
+	    "lies behind");
+	log_free(&h);
+	scratch_close(dir);
+}
+
+/* Without sync a lost frame may have a later one behind it: both are gone. */
+TEST(relaxed_loses_a_tail_and_opens)
+{
+	int dir = scratch_open(), rc, sound;
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	struct shard_image im;
+	struct shard_file *log;
+	uint64_t two;
+	uint32_t id;
+	size_t end;
+
+	epd_clock_fake(&log_now);
+	o.sync = 0;
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(shard_create(s, 1, 0, &id), 0);
+	CHECK_INT(shard_create(s, 2, 0, &id), 0);
+	two = shard_hash(s);
+	epd_shard_close(s);
+	CHECK_INT(shard_grab(&im, dir), 0);
+	end = shard_file(&im, "log.00000001")->data.n;
+	shard_image_free(&im);
+	CHECK_INT(epd_shard_open(&s, dir, &o, NULL), 0);
+	CHECK_INT(shard_create(s, 3, 0, &id), 0);
+	CHECK_INT(shard_create(s, 4, 0, &id), 0);
+	epd_shard_close(s);
+	CHECK_INT(shard_grab(&im, dir), 0);
+	log = shard_file(&im, "log.00000001");
+	log->data.p[end + 50] ^= 4;
+	CHECK_INT(shard_lay(&im, dir), 0);
+	CHECK(log_look(dir, &rc) == two);
+	CHECK(log_settle(dir, &rc, &sound, 1) == two);
+	CHECK(sound);
+	/* What was flushed is still damage. */
+	log->data.p[end + 50] ^= 4;
+	log->data.p[70] ^= 4;
+	CHECK_INT(shard_lay(&im, dir), 0);
+	log_look(dir, &rc);
+	CHECK_INT(rc, EPD_ECORRUPT);
+	shard_image_free(&im);
+	epd_clock_fake(NULL);
+	scratch_close(dir);
+}
+
+TEST(missing_parts)
+{
+	int dir = scratch_open(), rc, sound;
+	static struct log_history h;
+	uint64_t hash;
+
+	CHECK_INT(log_run(&h, dir, 8, 4, 0), 0);
+	/* The tip alone can be had again. */
+	unlinkat(dir, "tip", 0);
+	CHECK(!log_look(dir, &rc));
+	CHECK_INT(rc, EPD_ECORRUPT);
+	hash = log_settle(dir, &rc, &sound, 1);
+	CHECK(hash == h.hash[8] && sound);
+	CHECK_INT(shard_lay(&h.at[8], dir), 0);
+	unlinkat(dir, "checkpoint", 0);
+	log_look(dir, &rc);
+	CHECK_INT(rc, EPD_ECORRUPT);
+	CHECK_INT(shard_lay(&h.at[8], dir), 0);
+	unlinkat(dir, "log.00000002", 0);
+	log_look(dir, &rc);
+	CHECK_INT(rc, EPD_ECORRUPT);
+	/* A tip that speaks of records is no empty folder. */
+	unlinkat(dir, "checkpoint", 0);
+	hash = log_settle(dir, &rc, &sound, 1);
+	CHECK_INT(rc, EPD_ECORRUPT);
+	log_free(&h);
+	scratch_close(dir);
+}
+
+int
+main(int argc, char **argv)
+{
+	setenv("TMPDIR", "/dev/shm", 0);
+	return check_main(argc, argv);
+}
