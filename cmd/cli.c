@@ -38,7 +38,7 @@ add(struct table *t, const struct cli_option *o)
 	}
 }
 
-/* Letters of `common` for the options that have none. */
+/* In `common` a capital stands for an option that has no letter. */
 int
 cli_takes(const struct cli_command *cmd, const struct cli_option *o)
 {
@@ -142,7 +142,8 @@ debug(void *arg, const char *line)
 	struct cli *c = arg;
 
 	cli_progress_end(c);
-	fprintf(stderr, "%s: %s\n", c->command->name, line);
+	fprintf(stderr, "%.*s: %s\n", (int)strcspn(c->command->name, " "),
+	    c->command->name, line);
 }
 
 static const char *

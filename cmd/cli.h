@@ -36,8 +36,7 @@ struct cli_command {
 
 struct cli {
 	const struct cli_command *command;
-	const char *model, *store, *workflow, *tenant, *isa;
-	const char *config_path;
+	const char *model, *store, *workflow, *tenant, *isa, *config_path;
 	int threads, verbose, quiet, json;
 	int status;		/* the gravest exit status so far */
 	int out_failed;		/* standard output has been given up */
@@ -46,86 +45,71 @@ struct cli {
 	struct epd_log log;
 };
 
-/* ---- cli.c: options ---- */
-
 /*
- * Read environment and options.  Ends the process on --help, --version and
- * wrong use.  Returns the index in argv of the first operand.
+ * Read environment and options; ends the process on --help, --version and wrong
+ * use.  Returns the index in argv of the first operand.  A command with verbs
+ * calls cli_verb, which stops at the verb, then cli_options from there.
  */
 int cli_begin(struct cli *c, const struct cli_command *cmd, void *arg,
     int argc, char **argv);
-/* The same for a command with verbs: stop at the first operand, keep what is set. */
 int cli_verb(struct cli *c, const struct cli_command *cmd, int argc,
     char **argv);
 int cli_options(struct cli *c, const struct cli_command *cmd, void *arg,
     int argc, char **argv, int first);
-/* Close standard output and give the exit status. */
-int cli_end(struct cli *c);
+int cli_end(struct cli *c);	/* flush standard output; the exit status */
 
-/* ---- help.c ---- */
-void cli_help(const struct cli_command *cmd);
-/* Is this common option one of the command's? */
-int cli_takes(const struct cli_command *cmd, const struct cli_option *o);
 extern const struct cli_option cli_common[];
-/* The candidate nearest to word, or NULL if none is near. */
-const char *cli_nearest(const char *word, const char *const *from);
-
-/* ---- say.c: messages and output ---- */
+int cli_takes(const struct cli_command *cmd, const struct cli_option *common);
+void cli_help(const struct cli_command *cmd);
+const char *cli_nearest(const char *word, const char *const *from); /* or NULL */
 
 /* One line and a pointer to --help; exit 2. */
 _Noreturn void cli_usage(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* An operand failed: say so and remember the status.  operand may be NULL. */
+/* An operand (or NULL) failed: say so and remember the status. */
 void cli_fail(struct cli *c, const char *operand, int rc,
     const struct epd_why *why);
-void cli_status(struct cli *c, int status);
-/* A line for people on standard error (the caller asks verbose or quiet). */
+void cli_status(struct cli *c, int status);	/* remember the gravest */
+/* A line for people; the caller asks whether they want it. */
 void cli_say(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void cli_progress(struct cli *c, const char *what, uint64_t done,
     uint64_t total);
 void cli_progress_end(struct cli *c);
 
-/* Standard output.  What cannot be written is reported once; then 0 is -1. */
+/* Standard output.  What cannot be written is said once; -1 from then on. */
 int cli_out(struct cli *c, struct epd_span text);
 int cli_line(struct cli *c, const char *line);
 int cli_flush(struct cli *c);
-/* Text of a model: on a terminal, control characters but \n and \t are shown as ?. */
+/* A model's text: on a terminal, control characters but \n and \t show as ?. */
 int cli_text(struct cli *c, struct epd_span text);
-/* Begin an output object with its schema_version; end and write it as a line. */
+/* An object with its schema_version; at its end it is written as a line. */
 void cli_object(struct epd_jw *w, struct epd_buf *b);
 int cli_object_end(struct cli *c, struct epd_jw *w);
 /* A JSON object for people: "key: value" lines, indented. */
 void cli_show(struct epd_buf *out, const struct epd_json *j);
 
-/* ---- number.c ---- */
+/* Numbers of options; a wrong one ends the process. */
 int64_t cli_int(struct cli *c, const char *option, const char *text,
     int64_t least, int64_t most);
 double cli_real(struct cli *c, const char *option, const char *text,
     double least, double most);
 uint64_t cli_duration(struct cli *c, const char *option, const char *text);
-/* "3.2 MiB" */
-const char *cli_bytes(char out[24], uint64_t n);
+const char *cli_bytes(char out[24], uint64_t n);	/* "3.2 MiB" */
 
-/* ---- open.c: the store, the model, operands, signals ---- */
-
-/* The store; on failure the process ends. */
-struct epd_store *cli_store(struct cli *c, int create);
-/* Where the store is, without opening it. */
-void cli_store_path(struct cli *c, struct epd_buf *out);
 void cli_config(struct cli *c);
-/* The model directory when no state says one; NULL if there is none. */
+void cli_store_path(struct cli *c, struct epd_buf *out);
+/* On failure the process ends. */
+struct epd_store *cli_store(struct cli *c, int create);
+/* The model when no state says one; NULL if there is none.  The caller frees. */
 char *cli_model(struct cli *c);
-/* Folder of shipped examples, or of man pages; NULL if not found. */
-char *cli_beside(const char *built, const char *installed);
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
     struct epd_session **out, struct epd_why *why);
-/*
- * Operands with `-` replaced by the lines of standard input.  Owns: the caller
- * keeps them to the end of the process.
- */
+/* What lies at one of two paths from the program's folder; NULL.  The caller frees. */
+char *cli_beside(const char *built, const char *installed);
+/* Operands, - replaced by the lines of standard input; kept to the end. */
 char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
-/* A ref, where with -w a bare s3 is a state of that workflow. */
+/* As epd_ref_parse; with -w a bare s3 is a state of that workflow. */
 int cli_ref(struct cli *c, struct epd_store *s, const char *text,
     struct epd_ref *out, struct epd_why *why);
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */

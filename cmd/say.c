@@ -113,8 +113,9 @@ cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 	if (c->verbose)
 		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
 	text += repeated(text, operand ? operand : "");
-	cli_say(c, "%s: %s%s%s%s", c->command->name, n ? operand : "",
-	    n ? ": " : "", text, label);
+	/* A verb's name is the program's and its own. */
+	cli_say(c, "%.*s: %s%s%s%s", (int)strcspn(c->command->name, " "),
+	    c->command->name, n ? operand : "", n ? ": " : "", text, label);
 	if (c->json)
 		fail_json(c, operand, rc, text);
 	cli_status(c, epd_exitcode(rc));
@@ -147,7 +148,8 @@ static int
 lost(struct cli *c, int error)
 {
 	if (!c->out_failed)
-		cli_say(c, "%s: standard output: %s", c->command->name,
+		cli_say(c, "%.*s: standard output: %s",
+		    (int)strcspn(c->command->name, " "), c->command->name,
 		    strerror(error ? error : EIO));
 	c->out_failed = 1;
 	cli_status(c, 1);

@@ -82,6 +82,7 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w.name,
 		    l->ref->state, epd_status_name(st.status));
 	l->expect = st.versions;
+	l->q.stop = b->d->interrupt;
 	if ((rc = epd_seq_load(&l->q, l->ref->state, st.versions, why)) < 0)
 		return rc;
 	if (l->q.head.turn == EPD_TURN_IS_CLOSED)
@@ -90,7 +91,9 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	l->had = l->q.n;
 	l->images = l->q.nimages;
 	sampler_of(b, l);
-	/* All but the last token, which the first step runs. */
+	/* The first step runs the last token, though its page may be there. */
+	if (l->q.rows == l->q.n)
+		l->q.rows--;
 	if ((rc = epd_seq_compute(&l->q, l->q.n - 1, NULL, why)) < 0)
 		return rc;
 	l->logits = epd_malloc((size_t)b->s->info->vocab * sizeof *l->logits);
@@ -106,10 +109,13 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 	const uint64_t drawn = l->q.n > l->had ? l->q.n - l->had : 0;
 
 	l->live = 0;
-	if (rc == 0) {
+	/* What follows a stop string is not shown, half a character too. */
+	if (rc == 0 && how != EPD_FINISH_STOP) {
 		epd_utf8_end(&l->utf8, &out);
-		if (epd_stop_put(&l->stop, epd_span(out.p, out.n), &shown) == 0)
+		rc = epd_stop_put(&l->stop, epd_span(out.p, out.n), &shown);
+		if (rc == 0)
 			epd_stop_end(&l->stop, &shown);
+		rc = rc < 0 || out.failed || shown.failed ? -ENOMEM : 0;
 	}
 	if (rc == 0 && drawn) {
 		if (v.turn == EPD_TURN_IS_PROMPT)
@@ -131,8 +137,10 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		rc = epd_seq_advance(&l->q, l->ref->state, l->expect, 0, l->had,
 		    l->images, &v, &l->end.version, &l->end.why);
 	}
+	if (rc < 0 && !*l->end.why.text)
+		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));
 	l->end.rc = rc;
-	l->end.finish = how;
+	l->end.finish = rc == 0 ? how : EPD_FINISH_NONE;
 	l->end.tokens = rc == 0 ? l->q.n : l->had;
 	l->end.fresh = rc == 0 ? drawn : 0;
 	l->end.lost = l->q.lost;
@@ -162,7 +170,7 @@ keep_logprob(struct lane *l, float logprob)
 	size_t n = l->nlogprobs;
 
 	if ((n & (n - 1)) == 0) {
-		void *p = epd_realloc(l->logprobs, (n ? 2 * n : 16) *
+		void *p = epd_realloc(l->logprobs, (n ? 2 * n : 1) *
 		    sizeof *l->logprobs);
 
 		if (!p)
@@ -220,10 +228,6 @@ draw(struct batch *b, struct lane *l)
 		return;
 	}
 	rc = epd_seq_extend(&l->q, &t.id, 1, NULL, NULL, 0, &l->end.why);
-	if (rc == EPD_ETOOBIG && l->q.n > l->had) {
-		finish(b, l, 0, EPD_FINISH_LENGTH);
-		return;
-	}
 	if (rc == 0 && (rc = keep_logprob(l, t.logprob)) == 0)
 		rc = emit(b, l, &t);
 	if (rc < 0)
@@ -251,6 +255,10 @@ step(struct batch *b)
 
 		if (!l->live)
 			continue;
+		if (l->q.n >= (uint64_t)s->info->max_position) {
+			finish(b, l, 0, EPD_FINISH_LENGTH);
+			continue;
+		}
 		rc = epd_seq_chunk(&l->q, l->q.n, b->chunk + n, &l->end.why);
 		if (rc < 0) {
 			finish(b, l, rc, EPD_FINISH_NONE);
@@ -361,7 +369,9 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 
 		l->live = 1;
 		rc = open_lane(&b, l, &l->end.why);
-		if (rc < 0)
+		if (rc == -EINTR)
+			finish(&b, l, 0, EPD_FINISH_INTERRUPT);
+		else if (rc < 0)
 			finish(&b, l, rc, EPD_FINISH_NONE);
 		else if (d->most == 0)
 			finish(&b, l, 0, EPD_FINISH_LENGTH);

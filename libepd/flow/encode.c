@@ -75,12 +75,24 @@ out:
 	return rc;
 }
 
+/* 1: it was there; 0: a miss, which is no matter to tell of. */
+static int
+lookup(struct epd_session *s, const struct epd_feature *f, int readback,
+    void *buf, size_t cap, struct epd_why *why)
+{
+	struct epd_why inner = {{0}};
+	int rc = epd_feature_lookup(s->store->features, f, readback, buf, cap,
+	    &inner);
+
+	return rc < 0 ? epd_why(why, rc, "%s", inner.text) : rc;
+}
+
 /* What was just committed, by the route a hit takes. */
 static int
 read_back(struct epd_session *s, const struct epd_feature *f, void *buf,
     size_t cap, struct epd_why *why)
 {
-	int rc = epd_feature_lookup(s->store->features, f, 1, buf, cap, why);
+	int rc = lookup(s, f, 1, buf, cap, why);
 
 	if (rc == 0)
 		return epd_why(why, -EIO, "a feature just committed cannot be "
@@ -96,6 +108,14 @@ struct work {
 	int unnoted;		/* in: the memo is not to be asked */
 	int keyed;		/* the memo may be told */
 };
+
+/* A file may claim any time at all; past 2262 it wraps. */
+static int64_t
+ns_of(struct timespec t)
+{
+	return (int64_t)((uint64_t)t.tv_sec * 1000000000u +
+	    (uint64_t)t.tv_nsec);
+}
 
 static int
 read_file(struct epd_session *s, const char *path, struct epd_buf *bytes,
@@ -114,14 +134,17 @@ read_file(struct epd_session *s, const char *path, struct epd_buf *bytes,
 	w->key = (struct epd_memo_key){
 		.dev = st.st_dev, .ino = st.st_ino,
 		.size = (uint64_t)st.st_size,
-		.mtime_ns = st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
-		.ctime_ns = st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+		.mtime_ns = ns_of(st.st_mtim),
+		.ctime_ns = ns_of(st.st_ctim),
 	};
 	w->keyed = S_ISREG(st.st_mode) && s->store->config.debug_memo;
 	if (S_ISDIR(st.st_mode)) {
 		close(fd);
 		return epd_why(why, -EISDIR, "%s: is a directory", path);
 	}
+	/* Opening was not to wait; reading what comes down a pipe is. */
+	if (!S_ISREG(st.st_mode))
+		(void)fcntl(fd, F_SETFL, O_RDONLY);
 	if (w->keyed && !w->unnoted && epd_memo_get(s->store->features, &w->key,
 	    &s->feature_model, &memo) == 1) {
 		close(fd);
@@ -137,6 +160,19 @@ read_file(struct epd_session *s, const char *path, struct epd_buf *bytes,
 		return epd_why(why, rc, "%s: %s", path, rc == EPD_ETOOBIG ?
 		    "more bytes than image.max_bytes" : epd_strerror(rc));
 	return 0;
+}
+
+/* Grid and name of the picture in w. */
+static void
+name(struct epd_session *s, struct work *w)
+{
+	const struct epd_processor *p = &s->info->processor;
+
+	w->e.grid[0] = 1;
+	w->e.grid[1] = (uint32_t)(w->im.h / p->patch);
+	w->e.grid[2] = (uint32_t)(w->im.w / p->patch);
+	epd_image_fingerprint(&w->e.fp, &s->feature_model, w->e.grid, w->im.h,
+	    w->im.w, w->im.rgb);
 }
 
 /* Decode, fit, name. */
@@ -165,14 +201,44 @@ look(struct epd_session *s, const char *path, struct epd_span bytes,
 	else if ((rc = epd_image_resize(&w->im, &im, ow, oh, s->resampler)) < 0)
 		epd_why(why, rc, "%s: %s", path, epd_strerror(rc));
 	epd_image_free(&im);
+	if (rc == 0)
+		name(s, w);
+	return rc;
+}
+
+static int
+feature_why(struct epd_why *why, int rc, const struct epd_name *fp,
+    const char *text)
+{
+	char hex[2 * EPD_NAME + 1];
+
+	epd_hex_format(hex, fp->b, EPD_NAME);
+	return epd_why(why, rc, "f:%.16s: %s", hex, text);
+}
+
+/*
+ * The picture that is kept of a feature.  It must bear the feature's name, or
+ * it was made under other settings, and what this session would make of it is
+ * not what is wanted.  EPD_ESUSPECT when there is none.
+ */
+static int
+kept_picture(struct epd_session *s, const struct epd_name *fp, struct work *w,
+    struct epd_why *why)
+{
+	int rc = epd_feature_pixels(s->store->features, fp, &w->im.rgb,
+	    &w->im.h, &w->im.w);
+
+	if (rc == -ENOENT || rc == EPD_ECORRUPT)
+		return feature_why(why, EPD_ESUSPECT, fp, "neither the feature "
+		    "nor its picture is in the store; encode the image again");
 	if (rc < 0)
-		return rc;
-	w->e.grid[0] = 1;
-	w->e.grid[1] = (uint32_t)(oh / p->patch);
-	w->e.grid[2] = (uint32_t)(ow / p->patch);
-	epd_image_fingerprint(&w->e.fp, &s->feature_model, w->e.grid, oh, ow,
-	    w->im.rgb);
-	return 0;
+		return feature_why(why, rc, fp, epd_strerror(rc));
+	name(s, w);
+	if (epd_name_equal(&w->e.fp, fp))
+		return 0;
+	epd_image_free(&w->im);
+	return feature_why(why, EPD_EMODEL, fp, "was made by another model, or "
+	    "with other image settings");
 }
 
 /*
@@ -184,27 +250,21 @@ again(struct epd_session *s, const struct epd_feature *f, const char *path,
     void *buf, size_t cap, struct epd_why *why)
 {
 	struct epd_buf bytes = {0};
-	struct work w = {0};
-	int rc = epd_feature_pixels(s->store->features, &f->fp, &w.im.rgb,
-	    &w.im.h, &w.im.w);
+	struct work w = { .unnoted = 1 };
+	int rc = kept_picture(s, &f->fp, &w, why);
 
-	w.unnoted = 1;
-	if (rc < 0 && path && read_file(s, path, &bytes, &w, why) == 0) {
+	if (rc == EPD_ESUSPECT && path &&
+	    (rc = read_file(s, path, &bytes, &w, why)) == 0) {
 		rc = look(s, path, epd_span(bytes.p, bytes.n), &w, why);
 		if (rc == 0 && !epd_name_equal(&w.e.fp, &f->fp))
-			rc = -ESTALE;
-		epd_buf_free(&bytes);
+			rc = epd_why(why, EPD_ESTALE, "%s: was changed while "
+			    "it was read", path);
 	}
-	if (rc < 0) {
-		char hex[2 * EPD_NAME + 1];
-
-		epd_hex_format(hex, f->fp.b, EPD_NAME);
-		rc = epd_why(why, EPD_ESUSPECT, "f:%.16s: neither the feature "
-		    "nor its picture is in the store; encode the image again",
-		    hex);
-	} else if ((rc = encode_pixels(s, f, &w.im, why)) == 0) {
+	epd_buf_free(&bytes);
+	if (rc == 0)
+		rc = encode_pixels(s, f, &w.im, why);
+	if (rc == 0)
 		rc = read_back(s, f, buf, cap, why);
-	}
 	epd_image_free(&w.im);
 	return rc;
 }
@@ -213,11 +273,41 @@ int
 epd_flow_rows(struct epd_session *s, const struct epd_feature *f, void *buf,
     size_t cap, struct epd_why *why)
 {
-	int rc = epd_feature_lookup(s->store->features, f, 0, buf, cap, why);
+	struct epd_feature_meta meta;
+	int rc;
 
+	/* Looked up by what it is not, it would be thrown out as damaged. */
+	if (epd_feature_meta(s->store->features, &f->fp, &meta) == 0 &&
+	    !epd_name_equal(&meta.model, &s->feature_model))
+		return feature_why(why, EPD_EMODEL, &f->fp, "was made by "
+		    "another model, or with other image settings");
+	rc = lookup(s, f, 0, buf, cap, why);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
 	return again(s, f, NULL, buf, cap, why);
+}
+
+/* Name and grid of a feature of this store. */
+static int
+resolve_feature(struct epd_session *s, const struct epd_name *fp,
+    struct work *w, struct epd_why *why)
+{
+	struct epd_feature_meta meta;
+	int rc = epd_feature_meta(s->store->features, fp, &meta);
+
+	if (rc == -ENOENT)
+		return feature_why(why, EPD_ENOTHING, fp, "no such feature");
+	/* Its picture tells what a damaged meta does not. */
+	if (rc == EPD_ECORRUPT)
+		return kept_picture(s, fp, w, why);
+	if (rc < 0)
+		return feature_why(why, rc, fp, epd_strerror(rc));
+	if (!epd_name_equal(&meta.model, &s->feature_model))
+		return feature_why(why, EPD_EMODEL, fp, "was made by another "
+		    "model, or with other image settings");
+	w->e.fp = *fp;
+	memcpy(w->e.grid, meta.grid, sizeof meta.grid);
+	return 0;
 }
 
 /* Name and grid of one image of a request. */
@@ -226,26 +316,10 @@ resolve(struct epd_session *s, const struct epd_request_image *r,
     struct work *w, struct epd_why *why)
 {
 	struct epd_buf bytes = {0};
-	struct epd_feature_meta meta;
 	int rc;
 
-	if (!r->path) {
-		rc = epd_feature_meta(s->store->features, &r->feature, &meta);
-		if (rc < 0) {
-			char hex[2 * EPD_NAME + 1];
-
-			epd_hex_format(hex, r->feature.b, EPD_NAME);
-			return epd_why(why, rc == -ENOENT ? EPD_ENOTHING : rc,
-			    "f:%.16s: %s", hex, rc == -ENOENT ?
-			    "no such feature" : epd_strerror(rc));
-		}
-		if (!epd_name_equal(&meta.model, &s->feature_model))
-			return epd_why(why, EPD_EMODEL, "the feature was made "
-			    "by another model, or with other image settings");
-		w->e.fp = r->feature;
-		memcpy(w->e.grid, meta.grid, sizeof meta.grid);
-		return 0;
-	}
+	if (!r->path)
+		return resolve_feature(s, &r->feature, w, why);
 	rc = read_file(s, r->path, &bytes, w, why);
 	if (rc == 0)
 		rc = look(s, r->path, epd_span(bytes.p, bytes.n), w, why);
@@ -266,9 +340,9 @@ settle(struct epd_session *s, const struct epd_request_image *r,
 	int rc = 0;
 
 	epd_session_feature(s, &w->e.fp, w->e.grid, &f);
-	if (c->epd_enabled && c->feature_cache)
-		rc = epd_feature_lookup(s->store->features, &f, 0, buf, cap,
-		    why);
+	/* A feature that is asked for by name is no cache's guess. */
+	if (!r->path || (c->epd_enabled && c->feature_cache))
+		rc = lookup(s, &f, 0, buf, cap, why);
 	if (rc != 0)
 		return rc;
 	if (!w->im.rgb) {
@@ -315,6 +389,8 @@ settle_all(struct epd_session *s, const struct epd_request_image *req, int n,
 		out->hits += (uint32_t)rc;
 		out->encoded += !rc;
 		w[i].e.ns = epd_clock_boot_ns() - from;
+		epd_count(s->store->metrics, rc ? EPD_M_SECOND_PASS_NS :
+		    EPD_M_FIRST_PASS_NS, w[i].e.ns);
 		if (w[i].keyed && w[i].im.rgb) {
 			struct epd_memo memo = { .fp = w[i].e.fp };
 

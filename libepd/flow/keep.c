@@ -57,12 +57,13 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 {
 	struct epd_workflow w;
 	struct freeing f = { .w = &w };
+	struct epd_feature_meta m;
 	int rc;
 
 	if (ref->kind == EPD_REF_FEATURE) {
-		rc = epd_feature_remove(s->features, &ref->feature);
-		return rc == -ENOENT ? epd_why(why, EPD_ENOTHING,
-		    "no such feature") : rc;
+		if (epd_feature_meta(s->features, &ref->feature, &m) == -ENOENT)
+			return epd_why(why, EPD_ENOTHING, "no such feature");
+		return epd_feature_remove(s->features, &ref->feature);
 	}
 	if (ref->version)
 		return epd_why(why, EPD_EUSAGE, "a version goes with its "

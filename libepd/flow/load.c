@@ -2,34 +2,60 @@
  * load.c - taking up a state: walk its nodes from the root, open the run each
  * one added, and compute again what is not there.
  *
- * A recomputed page must have the checksum the log has of it: the same tokens
- * give the same bits, so anything else is damage, and nothing is published.
+ *  1. A page that a later version has filled on is not needed, nor is a run of
+ *     such pages.
+ *  2. A page computed again must have the checksum the log has of it: the same
+ *     tokens give the same bits, so anything else is damage, and nothing is
+ *     published.
  */
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "flow/seq.h"
 
+struct link {
+	uint64_t node;
+	uint32_t first, npages;
+	int needed;		/* some of its pages are */
+};
+
 struct chain {
-	uint64_t *node;
+	struct link *link;	/* newest first */
 	size_t n, cap;
 };
 
 static int
-push(struct chain *c, uint64_t node)
+push(struct chain *c, const struct epd_version *v)
 {
 	if (c->n == c->cap) {
 		size_t cap = c->cap ? 2 * c->cap : 64;
-		void *p = epd_realloc(c->node, cap * sizeof *c->node);
+		void *p = epd_realloc(c->link, cap * sizeof *c->link);
 
 		if (!p)
 			return -ENOMEM;
-		c->node = p;
+		c->link = p;
 		c->cap = cap;
 	}
-	c->node[c->n++] = node;
+	c->link[c->n++] = (struct link){
+		.node = v->node, .first = v->first_page, .npages = v->npages,
+	};
 	return 0;
+}
+
+static void
+mark_needed(struct chain *c)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct link *l = c->link + i;
+
+		l->needed = l->npages && l->first < least;
+		if (l->needed)
+			least = l->first;
+	}
 }
 
 /* Nodes of a version, newest first. */
@@ -48,14 +74,16 @@ walk(struct epd_seq *q, uint32_t state, uint32_t version, struct chain *c,
 	}
 	q->head = v;
 	for (;;) {
-		if (push(c, v.node) < 0)
+		if (push(c, &v) < 0)
 			return epd_why(why, -ENOMEM, "no memory");
 		if (!v.parent)
-			return 0;
+			break;
 		if ((rc = epd_shard_node(q->w->shard, v.parent, &v)) < 0)
 			return epd_why(why, rc, "%s: node: %s", q->w->name,
 			    epd_strerror(rc));
 	}
+	mark_needed(c);
+	return 0;
 }
 
 static int
@@ -95,11 +123,9 @@ entries_of(const struct epd_version *v)
 static int
 keep_fresh(struct epd_seq *q)
 {
-	struct epd_run **p;
+	struct epd_run **p = epd_realloc(q->kept,
+	    (size_t)(q->nkept + 1) * sizeof *p);
 
-	if (!q->fresh)
-		return 0;
-	p = epd_realloc(q->kept, (size_t)(q->nkept + 1) * sizeof *p);
 	if (!p)
 		return -ENOMEM;
 	q->kept = p;
@@ -108,95 +134,119 @@ keep_fresh(struct epd_seq *q)
 	return 0;
 }
 
+/* The pages of one node: n of them from first on, that hold tokens to `rows`. */
+struct pages {
+	uint64_t run, rows;
+	long first, n;
+	struct epd_page_entry *want;
+};
+
 /* Enter a mapped run's pages in the table. */
 static int
-enter(struct epd_seq *q, const struct epd_run *run,
-    const struct epd_page_entry *e, uint32_t first, uint32_t n, uint64_t rows)
+enter(struct epd_seq *q, const struct epd_run *run, const struct pages *p)
 {
-	if (epd_seq_table(q, (long)first + n) < 0)
+	if (epd_seq_table(q, p->first + p->n) < 0)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		q->page[first + i] = (void *)(uintptr_t)epd_run_page(run, i);
-		q->name[first + i] = e[i].name;
+	for (long i = 0; i < p->n; i++) {
+		q->page[p->first + i] =
+		    (void *)(uintptr_t)epd_run_page(run, i);
+		q->name[p->first + i] = p->want[i].name;
 	}
-	q->npages = (long)first + n;
-	q->rows = rows;
+	q->npages = p->first + p->n;
+	if (p->rows > q->rows)
+		q->found += p->rows - q->rows;
+	q->rows = p->rows;
 	return 0;
 }
 
 /* Compute the pages of a node whose run is gone, and publish them anew. */
 static int
-mend(struct epd_seq *q, uint64_t run, uint32_t first, uint32_t n,
-    const struct epd_page_entry *want, uint64_t rows, struct epd_why *why)
+mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 {
+	const uint64_t t = (uint64_t)q->s->shape.tokens;
 	struct epd_metrics *m = q->s->store->metrics;
-	struct epd_page_entry *got = NULL;
-	struct epd_version v = {0};
 	int rc;
 
-	epd_count(m, EPD_M_PAGES_LOST, n);
-	if ((rc = epd_seq_compute(q, rows, NULL, why)) < 0)
+	epd_count(m, EPD_M_PAGES_LOST, (uint64_t)p->n);
+	/* If the parent has as much of these pages, they begin anew. */
+	if (q->rows / t > (uint64_t)p->first || q->rows >= p->rows) {
+		uint64_t cut = q->rows - (uint64_t)p->first * t;
+
+		q->found -= cut < q->found ? cut : q->found;
+		q->rows -= cut;
+		q->npages = p->first;
+	}
+	if ((rc = epd_seq_compute(q, p->rows, NULL, why)) < 0)
 		return rc;
-	if (q->first != (long)first)
-		return keep_fresh(q);
-	rc = epd_seq_publish(q, run, &v, &got, why);
-	if (rc == -EEXIST)
-		/* Another process mended it meanwhile; ours is as good. */
-		rc = 0;
-	if (rc < 0)
+	rc = epd_seq_republish(q, p->run, p->first, p->n, p->want, why);
+	/* Another process mended it meanwhile, or it cannot be kept: no matter. */
+	if (rc < 0 && rc != -EEXIST && rc != -ENOSPC)
 		return rc;
-	for (uint32_t i = 0; got && i < n; i++)
-		if (got[i].sum != want[i].sum || got[i].rows != want[i].rows ||
-		    !epd_name_equal(&got[i].name, &want[i].name)) {
-			epd_run_free(q->w->runs, run);
-			epd_free(got);
-			return epd_why(why, EPD_ECORRUPT, "%s: page %u computed "
-			    "again differs from the record of it", q->w->name,
-			    first + i);
-		}
-	epd_free(got);
-	epd_count(m, EPD_M_PAGES_RECOMPUTED, n);
-	q->lost += n;
+	epd_count(m, EPD_M_PAGES_RECOMPUTED, (uint64_t)p->n);
+	q->lost += (uint64_t)p->n;
+	if (rc == 0 && epd_runs_put(q->runs, p->run, q->fresh) == 0) {
+		q->fresh = NULL;
+		return 0;
+	}
 	return keep_fresh(q);
+}
+
+/* What the log says of a node's pages, if that can be. */
+static int
+describe(struct epd_seq *q, const struct epd_version *v, struct pages *p,
+    struct epd_why *why)
+{
+	const uint64_t t = (uint64_t)q->s->shape.tokens;
+	uint32_t last = v->npages - 1;
+
+	*p = (struct pages){
+		.run = v->run, .first = v->first_page, .n = v->npages,
+		.rows = (v->first_page + (uint64_t)last) * t +
+		    v->pages[last].rows,
+	};
+	if (!v->run || p->rows > q->n || q->rows / t < v->first_page)
+		return epd_why(why, EPD_ECORRUPT, "%s: the pages of a version "
+		    "are not where its tokens are", q->w->name);
+	p->want = entries_of(v);
+	return p->want ? 0 : -ENOMEM;
 }
 
 /* Take in one node: its tokens always, its pages as they are found. */
 static int
-take(struct epd_seq *q, uint64_t node, struct epd_why *why)
+take(struct epd_seq *q, const struct link *l, struct epd_why *why)
 {
-	struct epd_page_entry *want;
+	struct epd_why lost = {{0}};
 	struct epd_run_shape shape;
 	struct epd_version v;
 	struct epd_run *run;
-	uint32_t first, n;
-	uint64_t id, rows;
-	int rc = epd_shard_node(q->w->shard, node, &v);
+	struct pages p;
+	int rc = epd_shard_node(q->w->shard, l->node, &v);
 
 	if (rc < 0)
 		return epd_why(why, rc, "%s: node: %s", q->w->name,
 		    epd_strerror(rc));
 	rc = epd_seq_extend(q, v.ids, v.nids, v.images, NULL, v.nimages,
 	    why);
-	if (rc < 0 || !v.npages)
+	if (rc < 0 || !l->needed)
 		return rc;
-	if (!(want = entries_of(&v)))
-		return epd_why(why, -ENOMEM, "no memory");
-	id = v.run;
-	first = v.first_page;
-	n = v.npages;
-	rows = q->n - 1;
+	if ((rc = describe(q, &v, &p, why)) < 0)
+		return rc;
 	epd_seq_shape(q->s, &shape);
-	rc = epd_runs_get(q->runs, q->w->runs, id, &shape, want, n, &run, why);
+	rc = epd_runs_get(q->runs, q->w->runs, p.run, &shape, p.want, p.n,
+	    &run, &lost);
 	if (rc == 0) {
-		rc = enter(q, run, want, first, n, rows);
-	} else if (rc == -ENOENT || rc == EPD_ECORRUPT || rc == EPD_EKIND) {
-		if (rc != -ENOENT) {
-			epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT, n);
-			epd_run_free(q->w->runs, id);
-		}
-		rc = mend(q, id, first, n, want, rows, why);
+		rc = enter(q, run, &p);
+	} else if (rc == -ENOENT) {
+		rc = mend(q, &p, why);
+	} else if (rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == -EIO) {
+		epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT,
+		    (uint64_t)p.n);
+		epd_run_free(q->w->runs, p.run);
+		rc = mend(q, &p, why);
+	} else {
+		epd_why(why, rc, "%s", lost.text);
 	}
-	epd_free(want);
+	epd_free(p.want);
 	return rc;
 }
 
@@ -210,7 +260,7 @@ epd_seq_load(struct epd_seq *q, uint32_t state, uint32_t version,
 	if (rc == 0)
 		rc = walk(q, state, version, &c, why);
 	while (rc == 0 && c.n)
-		rc = take(q, c.node[--c.n], why);
-	epd_free(c.node);
+		rc = take(q, &c.link[--c.n], why);
+	epd_free(c.link);
 	return rc;
 }

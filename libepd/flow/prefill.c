@@ -25,17 +25,23 @@ note(struct epd_buf *out, const char *command, const struct epd_seq *q,
 	return out->failed ? -ENOMEM : 0;
 }
 
-/* Describe what seq has beyond `had` tokens in v. */
+/* Publish, and describe what seq has beyond `had` tokens in v. */
 static int
 describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
     struct epd_version *v, struct epd_page_ref **pages)
 {
+	struct epd_metrics *m = q->s->store->metrics;
 	struct epd_page_entry *e = NULL;
+	uint64_t from = epd_clock_boot_ns();
 	int rc;
 
 	*pages = NULL;
-	if ((rc = epd_seq_publish(q, 0, v, &e, why)) < 0)
+	if ((rc = epd_seq_publish(q, v, &e, why)) < 0)
 		return rc;
+	if (v->npages) {
+		epd_count(m, EPD_M_PD_TRANSFER_COUNT, 1);
+		epd_count(m, EPD_M_PD_TRANSFER_NS, epd_clock_boot_ns() - from);
+	}
 	if (v->npages && !(*pages = epd_calloc(v->npages, sizeof **pages))) {
 		epd_free(e);
 		return epd_why(why, -ENOMEM, "no memory");
@@ -61,16 +67,19 @@ epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
     uint32_t *version, struct epd_why *why)
 {
 	struct epd_page_ref *pages;
-	int rc = describe(q, had, images, why, v, &pages);
+	struct epd_version now;
+	int other = 0, rc = describe(q, had, images, why, v, &pages);
 
 	if (rc == 0)
 		rc = epd_shard_advance(q->w->shard, state, expect, key, v,
 		    version, why);
-	if (rc < 0 && rc != EPD_EUNSURE && v->run)
+	/* With a key it may have been done before, and then not by this run. */
+	if (rc == 0 && key)
+		other = epd_shard_version(q->w->shard, state, *version,
+		    &now) == 0 && now.run != v->run;
+	if (((rc < 0 && rc != EPD_EUNSURE) || other) && v->run)
 		epd_run_free(q->w->runs, v->run);
 	epd_free(pages);
-	if (rc == 0)
-		epd_count(q->s->store->metrics, EPD_M_STATES_ADVANCED, 1);
 	return rc;
 }
 
@@ -96,6 +105,10 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
 	st.fingerprint = epd_buf_cstr(&fp);
+	if (fp.failed) {
+		epd_buf_free(&fp);
+		return epd_why(why, -ENOMEM, "no memory");
+	}
 	epd_session_base(s, &st.base);
 	rc = describe(q, 0, 0, why, v, &pages);
 	if (rc == 0)
@@ -104,15 +117,36 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 		epd_run_free(q->w->runs, v->run);
 	epd_free(pages);
 	epd_buf_free(&fp);
-	if (rc == 0)
-		epd_count(s->store->metrics, EPD_M_STATES_CREATED, 1);
 	return rc;
 }
 
-/* Open where the request goes and take up what is there. */
+/*
+ * 1 if the state's version `expect` was advanced with this key before: then out
+ * tells of what that gave.
+ */
+static int
+done_before(struct epd_workflow *w, const struct epd_prefill *p,
+    uint32_t newest, struct epd_prefilled *out)
+{
+	struct epd_version v = {0};
+	uint32_t expect = p->expect ? p->expect : newest - 1;
+
+	/* Onto what is not the newest, an advance looks at the key and no more. */
+	if (!p->key || expect == 0 || expect >= newest ||
+	    epd_shard_advance(w->shard, p->state, expect, p->key, &v,
+	    &out->version, NULL) < 0 ||
+	    epd_shard_version(w->shard, p->state, out->version, &v) < 0)
+		return 0;
+	out->state = p->state;
+	out->tokens = v.start + v.nids;
+	memcpy(out->workflow, w->name, sizeof out->workflow);
+	return 1;
+}
+
+/* Open where the request goes and take up what is there.  1: done before. */
 static int
 target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
-    uint32_t *version, struct epd_why *why)
+    struct epd_prefilled *out, struct epd_why *why)
 {
 	struct epd_state st;
 	int rc = epd_workflow_open(w, q->s->store, p->workflow, 0, why);
@@ -123,7 +157,9 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", w->name, p->state,
 		    epd_strerror(rc));
-	*version = st.versions;
+	if (done_before(w, p, st.versions, out))
+		return 1;
+	out->version = st.versions;
 	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
 		    p->state, epd_status_name(st.status));
@@ -140,16 +176,16 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	struct epd_request r = {0};
 	struct epd_version v = {0};
 	struct epd_buf text = {0};
-	uint64_t from = epd_clock_boot_ns(), had, before;
-	uint32_t images, version = 0, state = p->state;
-	int rc = p->state ? target(q, p, w, &version, why) : 0;
+	uint64_t from = epd_clock_boot_ns(), had;
+	uint32_t images;
+	int rc = p->state ? target(q, p, w, out, why) : 0;
 
-	if (rc < 0)
-		return rc;
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	had = q->n;
 	images = q->nimages;
-	before = q->rows;
-	rc = epd_request_make(&r, q->s, p, p->state ? &q->head : NULL, why);
+	rc = epd_request_make(&r, q->s, p, p->state ? &q->head : NULL, images,
+	    why);
 	for (int i = 0; rc == 0 && i < r.nimages; i++)
 		r.rows.image[i].at += had;
 	if (rc == 0)
@@ -170,18 +206,18 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	v.turn = (uint8_t)r.turn;
 	v.note = epd_span(text.p, text.n);
 	v.sampling = q->head.sampling;
+	out->state = p->state;
 	if (rc == 0 && p->state)
-		rc = epd_seq_advance(q, p->state, version, p->key, had, images,
-		    &v, &version, why);
-	else if (rc == 0 && (rc = create(q, p, &v, &state, why)) == 0)
-		version = 1;
+		rc = epd_seq_advance(q, p->state, out->version, p->key, had,
+		    images, &v, &out->version, why);
+	else if (rc == 0 && (rc = create(q, p, &v, &out->state, why)) == 0)
+		out->version = 1;
 	if (rc == 0) {
+		epd_count(q->s->store->metrics, EPD_M_PREFILL_PAGES, v.npages);
 		memcpy(out->workflow, w->name, sizeof out->workflow);
-		out->state = state;
-		out->version = version;
 		out->tokens = q->n;
 		out->fresh = q->computed;
-		out->reused = before;
+		out->reused = q->found;
 		out->lost = q->lost;
 		out->images = (uint32_t)r.nimages;
 		out->encoded = r.rows.encoded;
@@ -206,7 +242,10 @@ epd_flow_prefill(struct epd_session *s, const struct epd_prefill *p,
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
 	epd_seq_begin(&q, s, &w, runs);
+	q.stop = p->stop;
 	rc = work(&q, p, &w, &done, why);
+	if (rc < 0 && why && !*why->text)
+		epd_why(why, rc, "%s", epd_strerror(rc));
 	epd_log(&s->store->log, "op=prefill state=%s/s%u rc=%d tokens=%llu "
 	    "computed=%llu", done.workflow, done.state, rc,
 	    (unsigned long long)done.tokens, (unsigned long long)done.fresh);

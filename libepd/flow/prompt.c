@@ -57,6 +57,33 @@ turn_before(const struct epd_version *head)
 	    EPD_TURN_OPEN;
 }
 
+/*
+ * The contents of messages [i, *end), a tool's results that follow each other,
+ * as one array.
+ */
+static int
+results(struct epd_json **out, const struct epd_json *messages, size_t i,
+    size_t *end, struct epd_why *why)
+{
+	struct epd_buf b = {0};
+	int rc;
+
+	epd_buf_str(&b, "[");
+	for (*end = i; *end < epd_json_count(messages); ++*end) {
+		const struct epd_json *m = epd_json_at(messages, *end);
+
+		if (strcmp(epd_json_str(epd_json_get(m, "role"), ""), "tool"))
+			break;
+		epd_buf_str(&b, *end > i ? "," : "");
+		epd_json_dump(&b, epd_json_get(m, "content"));
+	}
+	epd_buf_str(&b, "]");
+	rc = b.failed ? epd_why(why, -ENOMEM, "no memory") :
+	    epd_json_parse(out, epd_span(b.p, b.n), "messages", why);
+	epd_buf_free(&b);
+	return rc;
+}
+
 /* A message that ends a prompt leaves off the line break, so that the state is CLOSED. */
 static void
 chomp(struct epd_prompt *p)
@@ -77,20 +104,24 @@ onto(struct epd_prompt *out, struct epd_chat *c, const struct epd_prefill *p,
 	if (p->kind == EPD_PROMPT_TURN)
 		return epd_chat_turn(out, c, before, p->role, p->content,
 		    p->tools, why);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	for (size_t i = 0, end; rc == 0 && i < n; i = end) {
 		const struct epd_json *m = epd_json_at(p->messages, i);
 		const char *role = epd_json_str(epd_json_get(m, "role"), NULL);
+		struct epd_json *all = NULL;
 
 		if (!role || epd_json_get(m, "tool_calls"))
 			return epd_why(why, EPD_EUNSUPPORTED, "message %zu: %s",
 			    i, role ? "tool calls can only begin a state" :
 			    "has no role");
-		c->generation = i + 1 == n ? generation : 0;
-		rc = epd_chat_turn(out, c, before, role,
+		end = i + 1;
+		if (!strcmp(role, "tool") &&
+		    (rc = results(&all, p->messages, i, &end, why)) < 0)
+			return rc;
+		c->generation = end == n ? generation : 0;
+		rc = epd_chat_turn(out, c, before, role, all ? all :
 		    epd_json_get(m, "content"), i ? NULL : p->tools, why);
-		if (i + 1 < n)
-			chomp(out);
-		before = EPD_TURN_CLOSED;
+		epd_json_free(all);
+		before = EPD_TURN_WHOLE;
 	}
 	return rc;
 }
@@ -102,15 +133,20 @@ raw(struct epd_request *r, const struct epd_session *s,
 {
 	const struct epd_model_info *m = s->info;
 	struct epd_ids ids = {0};
-	int pads = 0, rc = p->kind == EPD_PROMPT_CONTINUE ?
+	int pads = 0, videos = 0, rc = p->kind == EPD_PROMPT_CONTINUE ?
 	    epd_tokenizer_encode(s->tokens, p->text, &ids) :
 	    epd_tokenizer_encode_special(s->tokens, p->text, &ids);
 
-	for (size_t i = 0; rc == 0 && i < ids.n; i++)
+	for (size_t i = 0; rc == 0 && i < ids.n; i++) {
 		pads += ids.v[i] == m->image_id;
+		videos += ids.v[i] == m->video_id;
+	}
 	if (rc < 0)
 		rc = epd_why(why, rc, "prompt: %s", rc == EPD_EFORMAT ?
 		    "is not UTF-8" : epd_strerror(rc));
+	else if (videos)
+		rc = epd_why(why, EPD_EUNSUPPORTED, "the text has a video pad, "
+		    "and videos are not taken");
 	else if (pads && pads != p->nimages)
 		rc = epd_why(why, EPD_EUSAGE, "the text has %d image pads, and "
 		    "%d images are given", pads, p->nimages);
@@ -153,7 +189,7 @@ widen(struct epd_request *r, const struct epd_session *s, const long *tokens,
 
 static int
 render(struct epd_prompt *out, struct epd_session *s,
-    const struct epd_prefill *p, const struct epd_version *head,
+    const struct epd_prefill *p, const struct epd_version *head, int had,
     struct epd_why *why)
 {
 	struct epd_chat c = {
@@ -166,6 +202,7 @@ render(struct epd_prompt *out, struct epd_session *s,
 
 	if ((rc = know_template(s, why)) < 0)
 		return rc;
+	out->images = had;
 	if (head && head->turn == EPD_TURN_IS_RAW)
 		return epd_why(why, EPD_EUSAGE, "the state was begun with "
 		    "--raw; go on with --raw or --continue");
@@ -182,50 +219,50 @@ render(struct epd_prompt *out, struct epd_session *s,
 		chomp(out);
 	if (rc == 0 && out->failed)
 		rc = epd_why(why, -ENOMEM, "no memory");
-	if (rc == 0 && out->images != p->nimages)
+	if (rc == 0 && out->images - had != p->nimages)
 		rc = epd_why(why, EPD_EUSAGE, "the messages have %d images, and "
-		    "%d are given", out->images, p->nimages);
+		    "%d are given", out->images - had, p->nimages);
 	return rc;
 }
 
 int
 epd_request_make(struct epd_request *out, struct epd_session *s,
-    const struct epd_prefill *p, const struct epd_version *head,
+    const struct epd_prefill *p, const struct epd_version *head, uint32_t had,
     struct epd_why *why)
 {
+	const size_t all = had + (size_t)p->nimages;
 	const int templated = p->kind == EPD_PROMPT_TURN ||
 	    p->kind == EPD_PROMPT_MESSAGES;
 	struct epd_request r = { .nimages = p->nimages };
 	struct epd_encoded *each = NULL;
 	struct epd_prompt prompt = {0};
-	long *tokens = NULL;
+	long *tokens = NULL, *at = NULL;	/* by the sequence's images */
 	int rc;
 
 	if (p->kind == EPD_PROMPT_CONTINUE && (!head ||
 	    head->turn == EPD_TURN_IS_CLOSED))
 		return epd_why(why, EPD_EUSAGE, "--continue goes on with a "
 		    "turn that is open, and this one is not");
-	rc = templated ? render(&prompt, s, p, head, why) :
+	rc = templated ? render(&prompt, s, p, head, (int)had, why) :
 	    raw(&r, s, p, why);
 	if (rc == 0 && p->nimages) {
 		each = epd_calloc((size_t)p->nimages, sizeof *each);
-		tokens = epd_calloc(2 * (size_t)p->nimages, sizeof *tokens);
+		tokens = epd_calloc(2 * all, sizeof *tokens);
+		at = tokens ? tokens + all : NULL;
 		rc = each && tokens ? epd_flow_images(s, p->images, p->nimages,
 		    &r.rows, each, why) : epd_why(why, -ENOMEM, "no memory");
 	}
 	for (int i = 0; rc == 0 && i < p->nimages; i++)
-		tokens[i] = (long)each[i].tokens;
+		tokens[had + (size_t)i] = (long)each[i].tokens;
 	if (rc == 0 && !templated)
-		rc = widen(&r, s, tokens, why);
+		rc = widen(&r, s, tokens ? tokens + had : NULL, why);
 	if (rc == 0 && templated) {
-		long *at = p->nimages ? tokens + p->nimages : NULL;
-
 		rc = epd_prompt_encode(&prompt, s->tokens, tokens, at, &r.ids);
 		if (rc < 0)
 			epd_why(why, rc, "prompt: %s", rc == EPD_EFORMAT ?
 			    "is not UTF-8" : epd_strerror(rc));
 		for (int i = 0; rc == 0 && i < p->nimages; i++)
-			r.rows.image[i].at = (uint64_t)at[i];
+			r.rows.image[i].at = (uint64_t)at[had + (size_t)i];
 	}
 	if (rc == 0 && r.ids.n == 0)
 		rc = epd_why(why, EPD_EUSAGE, "the prompt is empty");

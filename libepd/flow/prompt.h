@@ -13,11 +13,12 @@ struct epd_request {
 
 /*
  * Render, resolve and encode the images, tokenize.  head is the version it goes
- * onto, or NULL.  Fails: EPD_EUSAGE, and as epd_flow_prefill.
+ * onto, which has so many images already, or NULL.
+ * Fails: EPD_EUSAGE, and as epd_flow_prefill.
  * Owns: the caller frees out's contents.
  */
 int epd_request_make(struct epd_request *out, struct epd_session *s,
-    const struct epd_prefill *p, const struct epd_version *head,
+    const struct epd_prefill *p, const struct epd_version *head, uint32_t had,
     struct epd_why *why);
 void epd_request_free(struct epd_request *r);
 

@@ -87,6 +87,28 @@ same(const struct epd_run *map, const struct epd_page_entry *expect, long n)
 	return 1;
 }
 
+static void
+enter(struct epd_runs *r, struct slot *s, uint64_t run, struct epd_run *map)
+{
+	*s = (struct slot){ run, map };
+	r->n++;
+}
+
+int
+epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map)
+{
+	struct slot *s;
+	int rc = grow(r);
+
+	if (rc < 0)
+		return rc;
+	s = find(r->slot, r->cap, run);
+	if (s->map)
+		return -EEXIST;
+	enter(r, s, run, map);
+	return 0;
+}
+
 int
 epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
@@ -114,8 +136,7 @@ epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
 			return epd_why(why, rc, "run %016llx: page %ld: %s",
 			    (unsigned long long)run, i, epd_strerror(rc));
 		}
-	*s = (struct slot){ run, map };
-	r->n++;
+	enter(r, s, run, map);
 	*out = map;
 	return 0;
 }

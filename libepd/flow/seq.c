@@ -1,12 +1,10 @@
-/* seq.c - growing a sequence: tokens, images, fresh pages. */
+/* seq.c - growing a sequence: its tokens and images, and computing them. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/seq.h"
-
-enum { FIT = 64 };	/* pages the memory tier is asked to have room for at once */
 
 void
 epd_seq_begin(struct epd_seq *q, struct epd_session *s,
@@ -129,93 +127,15 @@ visual(struct epd_seq *q, uint64_t from, uint64_t to, struct epd_why *why)
 	return 0;
 }
 
-void
-epd_seq_shape(const struct epd_session *s, struct epd_run_shape *out)
-{
-	*out = (struct epd_run_shape){
-		.kind = EPD_OBJECT_KV_PAGE,
-		.type = (uint32_t)s->shape.type,
-		.tokens = (uint32_t)s->shape.tokens,
-		.bytes = s->page_bytes,
-	};
-}
-
-static int
-begin_fresh(struct epd_seq *q, struct epd_why *why)
-{
-	struct epd_run_shape shape;
-	int rc;
-
-	epd_seq_shape(q->s, &shape);
-	rc = epd_run_new(&q->fresh, q->w->runs, &shape);
-	if (rc < 0)
-		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
-	q->first = (long)(q->rows / (uint64_t)shape.tokens);
-	return 0;
-}
-
-int
-epd_seq_table(struct epd_seq *q, long n)
-{
-	long cap = n + q->pcap / 2 + 16;
-	void *p;
-
-	if (n <= q->pcap)
-		return 0;
-	if (!(p = epd_realloc(q->page, (size_t)cap * sizeof *q->page)))
-		return -ENOMEM;
-	q->page = p;
-	if (!(p = epd_realloc(q->name, (size_t)cap * sizeof *q->name)))
-		return -ENOMEM;
-	q->name = p;
-	q->pcap = cap;
-	return 0;
-}
-
-/* One more fresh page at index i; a partial page of the parent is copied in. */
-static int
-add_page(struct epd_seq *q, long i, struct epd_why *why)
-{
-	const size_t bytes = q->s->page_bytes;
-	const void *old = i < q->npages ? q->page[i] : NULL;
-	uint64_t from = epd_clock_boot_ns();
-	void *page;
-	int rc;
-
-	if (epd_seq_table(q, i + 1) < 0)
-		return epd_why(why, -ENOMEM, "no memory");
-	if ((i - q->first) % FIT == 0 &&
-	    (rc = epd_memory_fit(q->s->store->memory, FIT * bytes, NULL, NULL,
-	    NULL, why)) < 0)
-		return rc;
-	if ((rc = epd_run_add(q->fresh, &page)) < 0)
-		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
-	if (old) {
-		memcpy(page, old, bytes);
-		epd_count(q->s->store->metrics, EPD_M_TAIL_PAGE_COPIES, 1);
-		epd_count(q->s->store->metrics, EPD_M_TAIL_PAGE_COPY_NS,
-		    epd_clock_boot_ns() - from);
-	}
-	q->page[i] = page;
-	if (i >= q->npages)
-		q->npages = i + 1;
-	return 0;
-}
-
 int
 epd_seq_chunk(struct epd_seq *q, uint64_t upto, struct epd_chunk *out,
     struct epd_why *why)
 {
-	const uint64_t t = (uint64_t)q->s->shape.tokens, n = upto - q->rows;
+	const uint64_t n = upto - q->rows;
 	int rc;
 
-	if (!q->fresh && (rc = begin_fresh(q, why)) < 0)
-		return rc;
-	for (long i = q->first + epd_run_count(q->fresh);
-	    (uint64_t)i * t < upto; i++)
-		if ((rc = add_page(q, i, why)) < 0)
-			return rc;
-	if ((rc = visual(q, q->rows, upto, why)) < 0)
+	if ((rc = epd_seq_room(q, upto, why)) < 0 ||
+	    (rc = visual(q, q->rows, upto, why)) < 0)
 		return rc;
 	if ((long)n > q->npos) {
 		void *p = epd_realloc(q->pos, n * sizeof *q->pos);
@@ -257,7 +177,7 @@ epd_seq_compute(struct epd_seq *q, uint64_t upto,
 		uint64_t to = upto - q->rows > most ? q->rows + most : upto;
 		struct epd_chunk c;
 
-		if (p && p->stop && *p->stop)
+		if (q->stop && *q->stop)
 			return epd_why(why, -EINTR, "interrupted");
 		if ((rc = epd_seq_chunk(q, to, &c, why)) < 0 ||
 		    (rc = epd_forward(s->engine, &s->shape, &c, 1, why)) < 0)
@@ -271,71 +191,5 @@ epd_seq_compute(struct epd_seq *q, uint64_t upto,
 	epd_count(s->store->metrics, EPD_M_PREFILL_TOKENS, upto - start);
 	epd_count(s->store->metrics, EPD_M_PREFILL_NS,
 	    epd_clock_boot_ns() - from);
-	return 0;
-}
-
-/* Name page i by its tokens and the images that reach into it. */
-static int
-name_page(struct epd_seq *q, long i, struct epd_page_entry *e)
-{
-	const uint64_t t = (uint64_t)q->s->shape.tokens, at = (uint64_t)i * t;
-	struct epd_page_image small[8], *im = small;
-	struct epd_name base;
-	size_t n = 0, most = 0;
-
-	e->rows = (uint32_t)(q->rows - at < t ? q->rows - at : t);
-	for (uint32_t k = 0; k < q->nimages; k++)
-		most += (uint64_t)q->visual[k].at < at + e->rows &&
-		    (uint64_t)(q->visual[k].at + q->visual[k].n) > at;
-	if (most > 8 && !(im = epd_malloc(most * sizeof *im)))
-		return -ENOMEM;
-	for (uint32_t k = 0; k < q->nimages; k++)
-		if ((uint64_t)q->visual[k].at < at + e->rows &&
-		    (uint64_t)(q->visual[k].at + q->visual[k].n) > at)
-			im[n++] = (struct epd_page_image){
-				.at = q->visual[k].at - (int64_t)at,
-				.fp = q->images[k].fp,
-			};
-	if (i == 0)
-		epd_session_base(q->s, &base);
-	epd_page_name(&e->name, i ? q->name + i - 1 : &base, q->ids + at,
-	    e->rows, im, n);
-	q->name[i] = e->name;
-	if (im != small)
-		epd_free(im);
-	return 0;
-}
-
-int
-epd_seq_publish(struct epd_seq *q, uint64_t run, struct epd_version *v,
-    struct epd_page_entry **entries, struct epd_why *why)
-{
-	long n = q->fresh ? epd_run_count(q->fresh) : 0;
-	uint64_t from = epd_clock_boot_ns();
-	struct epd_page_entry *e;
-	int rc = 0;
-
-	if (n == 0)
-		return 0;
-	if (!run && (rc = epd_run_id(&run)) < 0)
-		return epd_why(why, rc, "%s", epd_strerror(rc));
-	if (!(e = epd_calloc((size_t)n, sizeof *e)))
-		return epd_why(why, -ENOMEM, "no memory");
-	for (long i = 0; rc == 0 && i < n; i++)
-		rc = name_page(q, q->first + i, e + i);
-	if (rc == 0)
-		rc = epd_run_publish(q->fresh, run, e, n);
-	if (rc < 0) {
-		epd_free(e);
-		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
-	}
-	epd_count(q->s->store->metrics, EPD_M_PREFILL_PAGES, (uint64_t)n);
-	epd_count(q->s->store->metrics, EPD_M_PD_TRANSFER_COUNT, 1);
-	epd_count(q->s->store->metrics, EPD_M_PD_TRANSFER_NS,
-	    epd_clock_boot_ns() - from);
-	v->run = run;
-	v->first_page = (uint32_t)q->first;
-	v->npages = (uint32_t)n;
-	*entries = e;
 	return 0;
 }

@@ -6,7 +6,8 @@
  *  2. Pages from first on are in fresh, which nobody else sees until it is
  *     published; all before are read-only mappings.
  *  3. A page table's pointers are equal for sequences that share a run and came
- *     from the same struct epd_runs, so that attention reads it once.
+ *     from the same struct epd_runs, so that attention reads it once.  A run
+ *     that was lost and mended is put among those.
  */
 #ifndef EPD_FLOW_SEQ_H
 #define EPD_FLOW_SEQ_H
@@ -22,6 +23,8 @@ void epd_runs_free(struct epd_runs *r);
 int epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_run **out, struct epd_why *why);
+/* Take a run just published among them.  -ENOMEM, -EEXIST: it stays the caller's. */
+int epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map);
 
 struct epd_seq {
 	struct epd_session *s;
@@ -41,9 +44,12 @@ struct epd_seq {
 	uint64_t rows;
 	struct epd_run *fresh;
 	long first;
-	struct epd_run **kept;		/* computed, never published */
+	long asked;			/* pages the memory tier was asked to hold */
+	struct epd_run **kept;		/* computed, not to be published */
 	int nkept;
-	uint64_t lost, computed;
+	uint64_t found;			/* tokens whose pages were there */
+	uint64_t lost, computed;	/* pages computed again; tokens computed */
+	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
 	int32_t (*pos)[3];
 	long npos;
 	struct epd_version head;	/* of the version loaded; its arrays are void */
@@ -74,23 +80,35 @@ int epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
 int epd_seq_table(struct epd_seq *q, long n);
 void epd_seq_shape(const struct epd_session *s, struct epd_run_shape *out);
 
+/* Fresh pages for tokens [rows, upto).  -ENOSPC, -ENOMEM. */
+int epd_seq_room(struct epd_seq *q, uint64_t upto, struct epd_why *why);
 /* Make room and rows for tokens [rows, upto), and say them to the engine. */
 int epd_seq_chunk(struct epd_seq *q, uint64_t upto, struct epd_chunk *out,
     struct epd_why *why);
-/* Compute up to there, in chunks of the configured size.  stop, progress as in struct epd_prefill. */
+/*
+ * Compute up to there, in chunks of the configured size.  p, for its progress,
+ * may be NULL.  -EINTR once stop is set.
+ */
 int epd_seq_compute(struct epd_seq *q, uint64_t upto,
     const struct epd_prefill *p, struct epd_why *why);
 /*
- * Publish the fresh pages under run (0: a new id) and describe them in v: run,
- * first_page, pages, npages.  Owns: *entries is the caller's to free.
+ * Publish the fresh pages, if there are any, and describe them in v: run,
+ * first_page, npages.  Owns: *entries is the caller's to free.
  */
-int epd_seq_publish(struct epd_seq *q, uint64_t run, struct epd_version *v,
+int epd_seq_publish(struct epd_seq *q, struct epd_version *v,
     struct epd_page_entry **entries, struct epd_why *why);
+/*
+ * Publish the fresh pages under a run they had before, if they are what the
+ * log has of it: n of them from page first on.  EPD_ECORRUPT if they are not.
+ */
+int epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
+    const struct epd_page_entry *want, struct epd_why *why);
 
 /*
  * Publish, and advance the state from version expect by what the sequence has
  * beyond its first `had` tokens and `images` images.  v comes with turn, finish,
- * sampling, logprobs and note.  On failure the run is freed again.
+ * sampling, logprobs and note.  The run is freed again on failure, and if key
+ * says that this was done before.
  */
 int epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
     uint64_t key, uint64_t had, uint32_t images, struct epd_version *v,

@@ -65,12 +65,16 @@ identify(struct epd_store *s, int create, struct epd_why *why)
 	int rc = epd_file_read(s->dirfd, "store", 256, &b);
 
 	if (rc == -ENOENT && create) {
-		if (epd_dir_each(s->dirfd, foreign, NULL) > 0)
+		/* A maker links `store` first, so what else there is came after. */
+		int others = epd_dir_each(s->dirfd, foreign, NULL);
+
+		rc = others < 0 ? others : others ? 0 : found(s->dirfd);
+		if (rc == 0)
+			rc = epd_file_read(s->dirfd, "store", 256, &b);
+		if (rc == -ENOENT)
 			return epd_why(why, EPD_EFORMAT,
 			    "%s: holds other files and is not a store",
 			    s->path);
-		if ((rc = found(s->dirfd)) == 0)
-			rc = epd_file_read(s->dirfd, "store", 256, &b);
 	}
 	if (rc == -ENOENT)
 		return epd_why(why, EPD_ENOTHING, "%s: not a store", s->path);
@@ -156,10 +160,14 @@ int
 epd_store_open(struct epd_store **out, const struct epd_store_options *o,
     struct epd_why *why)
 {
-	struct epd_store *s = epd_calloc(1, sizeof *s);
+	struct epd_store *s;
 	int rc;
 
-	if (!s)
+	/* Cut short it might be another tenant's. */
+	if (o->tenant && strlen(o->tenant) >= sizeof s->tenant)
+		return epd_why(why, EPD_EUSAGE, "%.20s...: a tenant's name has "
+		    "at most %zu bytes", o->tenant, sizeof s->tenant - 1);
+	if (!(s = epd_calloc(1, sizeof *s)))
 		return epd_why(why, -ENOMEM, "%s", epd_strerror(-ENOMEM));
 	s->dirfd = s->workflows = s->cache = -1;
 	s->config = *o->config;

@@ -2,8 +2,10 @@
  * weights.c - the snapshot id of a checkpoint: a hash of its weights, taken once.
  *
  * cache/weights-HEX remembers what a file hashed to, under its identity
- * (device, inode, size, mtime, ctime).  A file changed within the last two
- * seconds is not remembered, since its next change might not show in its times.
+ * (device, inode, size, mtime, ctime): the hash, then the XXH3-64 of identity
+ * and hash, since a crash may leave a file of zeros.  A file changed within the
+ * last two seconds is not remembered, since its next change might not show in
+ * its times.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +44,21 @@ identity(const struct stat *st, char file[48])
 	snprintf(file, 48, "weights-%s", hex);
 }
 
+/* What a memo holds. */
+static void
+memo_of(const char *file, const uint8_t hash[16], uint8_t out[24])
+{
+	uint8_t all[64] = {0};
+	uint64_t sum;
+
+	memcpy(all, hash, 16);
+	memcpy(all + 16, file, strlen(file));
+	sum = epd_xxh3_64(all, sizeof all);
+	memcpy(out, hash, 16);
+	for (int i = 0; i < 8; i++)
+		out[16 + i] = (uint8_t)(sum >> 8 * i);
+}
+
 static int
 settled(const struct stat *st)
 {
@@ -56,22 +73,28 @@ hash_file(struct epd_store *s, int dirfd, const char *name,
     struct epd_span bytes, uint8_t out[16])
 {
 	struct epd_buf b = {0};
-	struct epd_span part = { out, 16 };
 	struct stat st;
+	uint8_t want[24];
+	struct epd_span part = { want, sizeof want };
 	char memo[48];
-	int rc;
+	int rc, known;
 
 	if (fstatat(dirfd, name, &st, 0) < 0)
 		return -errno;
 	identity(&st, memo);
 	rc = epd_file_read(s->cache, memo, 64, &b);
-	if (rc >= 0 && b.n == 16) {
-		memcpy(out, b.p, 16);
-		epd_buf_free(&b);
-		return 0;
+	known = rc >= 0 && b.n == sizeof want;
+	if (known) {
+		memo_of(memo, b.p, want);
+		known = !memcmp(want, b.p, sizeof want);
 	}
 	epd_buf_free(&b);
+	if (known) {
+		memcpy(out, want, 16);
+		return 0;
+	}
 	epd_xxh3_128(out, bytes.p, bytes.n);
+	memo_of(memo, out, want);
 	if (settled(&st))
 		/* A memo that cannot be kept costs time only. */
 		(void)epd_file_replace(s->cache, memo, &part, 1, 0);

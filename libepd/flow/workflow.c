@@ -1,5 +1,4 @@
 /* workflow.c - workflows by name, and refs as people write them. */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,10 +18,9 @@ epd_workflow_name_ok(const char *name)
 
 	if (n == 0 || n >= EPD_WORKFLOW || name[0] == '.' || name[0] == '-')
 		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)name[i]) && !strchr("._-", name[i]))
-			return 0;
-	return 1;
+	/* Letters whatever the locale. */
+	return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	    "abcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
 /* Digits alone, no sign, no leading zero, at most a u32. */

@@ -48,13 +48,13 @@ epd_run_stride(const struct epd_run_shape *s)
 }
 
 void
-epd_run_name(char out[EPD_RUN_NAME], uint64_t run)
+epd_run_format(char out[EPD_RUN_NAME], uint64_t run)
 {
 	snprintf(out, EPD_RUN_NAME, "%016" PRIx64, run);
 }
 
 int
-epd_run_name_parse(const char *name, uint64_t *run)
+epd_run_parse(const char *name, uint64_t *run)
 {
 	char again[EPD_RUN_NAME];
 	uint8_t b[8];
@@ -64,7 +64,7 @@ epd_run_name_parse(const char *name, uint64_t *run)
 		return -EINVAL;
 	for (int i = 0; i < 8; i++)
 		v = v << 8 | b[i];
-	epd_run_name(again, v);
+	epd_run_format(again, v);
 	/* One spelling only: upper case would make two files of one run. */
 	if (!v || strcmp(again, name))
 		return -EINVAL;

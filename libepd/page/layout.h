@@ -5,6 +5,7 @@
 #ifndef EPD_PAGE_LAYOUT_H
 #define EPD_PAGE_LAYOUT_H
 
+#include "base/file.h"
 #include "base/span.h"
 #include "page/page.h"
 
@@ -12,10 +13,8 @@ enum {
 	EPD_RUN_ALIGN = 4096,		/* of pages; the header's size too */
 	EPD_RUN_ENTRY = 48,		/* bytes of a table entry */
 	EPD_RUN_MAX_PAGES = 1 << 20,
-	EPD_RUN_NAME = 17,		/* 16 hex digits and a NUL */
 };
 #define EPD_RUN_MAX_BYTES ((uint64_t)1 << 30)	/* of one page */
-#define EPD_RUN_TMP ".tmp."
 
 struct epd_run_head {
 	struct epd_run_shape shape;
@@ -41,14 +40,12 @@ struct epd_run {
 	long room;			/* pages allocated and mapped */
 	int fd, dirfd;
 	int published, failed;
-	char tmp[32];			/* "" when the file has no name at all */
+	char tmp[EPD_TEMP];		/* "" when the file has no name at all */
 };
 
 /* 0, EPD_EKIND, EPD_ETOOBIG, -EINVAL. */
 int epd_run_shape_check(const struct epd_run_shape *s);
 size_t epd_run_stride(const struct epd_run_shape *s);
-void epd_run_name(char out[EPD_RUN_NAME], uint64_t run);
-int epd_run_name_parse(const char *name, uint64_t *run);
 
 /* out has EPD_RUN_ALIGN bytes. */
 void epd_run_head_pack(uint8_t *out, const struct epd_run_head *h);

@@ -144,7 +144,7 @@ epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
 
 	if (rc)
 		return rc;
-	epd_run_name(name, run);
+	epd_run_format(name, run);
 	/* O_NONBLOCK: something else than a file must not make us wait. */
 	fd = epd_file_open(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
 	if (fd < 0)
@@ -208,7 +208,7 @@ epd_run_free(int dirfd, uint64_t run)
 {
 	char name[EPD_RUN_NAME];
 
-	epd_run_name(name, run);
+	epd_run_format(name, run);
 	if (unlinkat(dirfd, name, 0) && errno != ENOENT)
 		return -errno;
 	return 0;
@@ -221,7 +221,7 @@ epd_run_link(int fromfd, uint64_t run, int dirfd)
 	char name[EPD_RUN_NAME];
 	int rc;
 
-	epd_run_name(name, run);
+	epd_run_format(name, run);
 	if (!linkat(fromfd, name, dirfd, name, 0))
 		return 0;
 	rc = -errno;
@@ -247,7 +247,7 @@ each_name(void *arg, const char *name)
 	struct stat st;
 	uint64_t run;
 
-	if (epd_run_name_parse(name, &run) ||
+	if (epd_run_parse(name, &run) ||
 	    fstatat(e->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode))
 		return 0;
@@ -271,7 +271,7 @@ sweep_name(void *arg, const char *name)
 	struct stat st;
 	int fd;
 
-	if (strncmp(name, EPD_RUN_TMP, strlen(EPD_RUN_TMP)))
+	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)))
 		return 0;
 	fd = epd_file_open(e->dirfd, name, O_RDWR | O_NONBLOCK, 0);
 	if (fd < 0)

@@ -54,6 +54,10 @@ int epd_run_publish(struct epd_run *r, uint64_t run,
     struct epd_page_entry *entry, long n);
 /* A random run id, never 0.  -errno when the kernel gives no randomness. */
 int epd_run_id(uint64_t *run);
+/* The file's name, 16 lower-case hex digits, and back: -EINVAL if it is none. */
+enum { EPD_RUN_NAME = 17 };
+void epd_run_format(char out[EPD_RUN_NAME], uint64_t run);
+int epd_run_parse(const char *name, uint64_t *run);
 
 /*
  * Map a published run for reading.  Its shape must be the one given and each

@@ -56,21 +56,13 @@ static int
 open_named(struct epd_run *r)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	uint64_t tag;
-	int rc, fd;
 
-	if ((rc = epd_run_id(&tag)))
-		return rc;
-	snprintf(r->tmp, sizeof r->tmp, EPD_RUN_TMP "%016" PRIx64, tag);
-	fd = openat(r->dirfd, r->tmp,
-	    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		rc = -errno;
+	r->fd = epd_file_temp(r->dirfd, r->tmp);
+	if (r->fd < 0) {
 		r->tmp[0] = 0;
-		return rc;
+		return r->fd;
 	}
-	fcntl(fd, F_OFD_SETLK, &lock);
-	r->fd = fd;
+	fcntl(r->fd, F_OFD_SETLK, &lock);
 	return 0;
 }
 
@@ -248,7 +240,7 @@ give_name(struct epd_run *r, uint64_t run)
 {
 	char name[EPD_RUN_NAME], self[32];
 
-	epd_run_name(name, run);
+	epd_run_format(name, run);
 	if (r->tmp[0]) {
 		/* rename would replace a run of that name; link refuses. */
 		if (linkat(r->dirfd, r->tmp, r->dirfd, name, 0))

@@ -19,7 +19,7 @@
 #define EPD_STATE_MOVES(X) \
 	X(NONE, ACTIVE, CREATE, R, "a state begins") \
 	X(NONE, SHARED, FORK, OURS, "a branch begins, on its parent's node") \
-	X(ACTIVE, SHARED, FORK, R, "fork") \
+	X(ACTIVE, SHARED, FORK, R, "agent branch: its nodes are held twice") \
 	X(SHARED, SHARED, FORK, OURS, "a shared state forks again") \
 	X(ACTIVE, FREE, FORK, OURS, "--replace: the parent becomes its branches") \
 	X(SHARED, FREE, FORK, OURS, "--replace of a parent with older branches") \

@@ -43,20 +43,6 @@ ns(struct timespec t)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The run a file's name stands for, 0 if none. */
-static uint64_t
-run_of(const char *name)
-{
-	uint64_t run = 0;
-
-	if (strlen(name) != 16 || strspn(name, "0123456789abcdef") != 16)
-		return 0;
-	for (int i = 0; i < 16; i++)
-		run = run << 4 | (uint64_t)(name[i] < 'a' ? name[i] - '0' :
-		    name[i] - 'a' + 10);
-	return run;
-}
-
 static int
 walk_file(void *arg, const char *name)
 {
@@ -77,7 +63,8 @@ walk_file(void *arg, const char *name)
 		k->cap = cap;
 	}
 	f = &k->at[k->n++];
-	f->run = run_of(name);
+	if (epd_run_parse(name, &f->run))
+		f->run = 0;
 	f->dev = st.st_dev;
 	f->ino = st.st_ino;
 	f->bytes = (uint64_t)st.st_blocks * 512;

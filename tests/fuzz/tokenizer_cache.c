@@ -16,11 +16,11 @@ drop(void *base, size_t n)
 	(void)n;
 }
 
+static volatile uint8_t seen;
+
 static void
 read_all(const uint8_t *p, size_t n)
 {
-	static volatile uint8_t seen;
-
 	while (n--)
 		seen ^= p[n];
 }

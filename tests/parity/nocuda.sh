@@ -7,7 +7,6 @@
 # device calls.  Here each gets a stand-in whose functions answer "no device"
 # (100), and that nothing is being captured.  The loader wants a versioned
 # function in the library of its version; the others go to the runtime's.
-# the others go to the runtime's.
 set -eu
 export LC_ALL=C
 cd "$1"

@@ -98,8 +98,9 @@ by_turns(const struct epd_json *line)
 		calls++;
 		return;
 	}
+	/* One with a video, which chat.c sees to. */
 	if (epd_chat_render(&p, &c, messages, tools, &why))
-		return;
+		goto out;
 	encode(&p, &c, &whole);
 	epd_prompt_free(&p);
 	while (i < epd_json_count(messages)) {
@@ -161,7 +162,7 @@ static void
 add(const struct epd_chat *c, const char *role, const char *content,
     const struct epd_json *tools, struct epd_ids *out, struct epd_prompt *p)
 {
-	struct epd_json *j;
+	struct epd_json *j = NULL;
 	struct epd_why why;
 	int images;
 
@@ -183,7 +184,7 @@ golden_tools(struct epd_ids *want, const struct epd_chat *c)
 	    "tests/golden/text/chat_templates.jsonl");
 	char *text = (char *)(uintptr_t)epd_buf_cstr(&file), *at, *from;
 	struct epd_prompt p = {0};
-	struct epd_json *j;
+	struct epd_json *j = NULL;
 	struct epd_why why;
 
 	at = strstr(text, "\"qwen3_vl\", \"name\": \"tools\"");

@@ -5,6 +5,7 @@
  *	fault_arm(3, ENOSPC, 0);	the third call fails, once
  *	fault_arm(3, EIO, FAULT_ON);	the third and all after it
  *	fault_arm(3, 0, FAULT_KILL);	SIGKILL at the third, writes half done
+ *	fault_arm(3, 0, FAULT_HOOK);	fault.hook runs before the third
  *	fault_calls()			how many there were since
  */
 #ifndef TESTS_FAULT_H
@@ -21,11 +22,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { FAULT_ON = 1, FAULT_KILL = 2 };
+enum { FAULT_ON = 1, FAULT_KILL = 2, FAULT_HOOK = 4 };
 
 static struct {
 	int at, err, how, count, no_tmpfile;
 	const char *only;	/* of this call alone */
+	void (*hook)(void);	/* may arm anew */
 } fault;
 
 static inline void
@@ -56,6 +58,11 @@ fault_hits(const char *what)
 	if (fault.count != fault.at &&
 	    !(fault.how & FAULT_ON && fault.count > fault.at))
 		return 0;
+	if (fault.how & FAULT_HOOK) {
+		fault.at = 0;
+		fault.hook();
+		return 0;
+	}
 	if (fault.how & FAULT_KILL)
 		return 1;
 	errno = fault.err;

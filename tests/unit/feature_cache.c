@@ -184,6 +184,7 @@ enum { PAIR = EPD_HAS_META | EPD_HAS_BLOB };
 
 TEST(every_byte_of_meta_flipped)
 {
+	struct epd_feature_meta m;
 	struct epd_feature f;
 	struct cache k;
 	struct epd_buf b = { 0 };
@@ -200,6 +201,7 @@ TEST(every_byte_of_meta_flipped)
 		c ^= (uint8_t)(1 << i % 8);
 		CHECK(pwrite(fd, &c, 1, (off_t)i) == 1);
 		close(fd);
+		CHECK_INT(epd_feature_meta(k.c, &f.fp, &m), EPD_ECORRUPT);
 		CHECK_INT(lookup(&k, &f, 0, NULL), 0);
 		CHECK_INT(count(&k, EPD_M_CORRUPT_META), i + 1);
 		/* The pair has gone, the picture stays. */

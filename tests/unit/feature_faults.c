@@ -250,6 +250,50 @@ TEST(many_writers_of_one_fp)
 	cache_close(&k);
 }
 
+static struct cache *shared;
+static int hooked;
+
+/* Another writer commits and is told so; then this one's disk is full. */
+static void
+overtake(void)
+{
+	struct epd_feature f = feature(1);
+
+	hooked = epd_feature_commit(shared->c, &f, rows, NULL, 0, 0) == 0 &&
+	    lookup(shared, &f, 1, NULL) == 1;
+	fault.only = "renameat";
+	fault_arm(1, ENOSPC, FAULT_ON);
+}
+
+TEST(what_another_writer_committed_is_not_taken_back)
+{
+	struct epd_feature f;
+	struct cache k;
+	int failed = 0;
+
+	cache_sync = 1;
+	CHECK_INT(cache_open(&k, 0), 0);
+	shared = &k;
+	fault.hook = overtake;
+	for (int at = 1; ; at++) {
+		int rc;
+
+		f = feature(1);
+		hooked = 0;
+		fault_arm(at, 0, FAULT_HOOK);
+		rc = commit(&k, &f);
+		fault_calls();
+		if (!hooked)
+			break;
+		failed += rc == -ENOSPC;
+		if (lookup(&k, &f, 0, NULL) != 1)
+			CHECK_FAIL("lost when overtaken at call %d", at);
+		CHECK_INT(epd_feature_remove(k.c, &f.fp), 0);
+	}
+	CHECK(failed > 5);
+	cache_close(&k);
+}
+
 /* Writers, deleters and readers together: no wrong rows, and calm afterwards. */
 TEST(kind09_writers_and_deleters_together)
 {

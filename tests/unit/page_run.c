@@ -58,7 +58,7 @@ run_fd(int dir, uint64_t id)
 	char name[EPD_RUN_NAME];
 	int fd;
 
-	epd_run_name(name, id);
+	epd_run_format(name, id);
 	fchmodat(dir, name, 0600, 0);
 	fd = openat(dir, name, O_RDWR | O_CLOEXEC, 0);
 	return fd;
@@ -281,33 +281,42 @@ TEST(every_byte_of_header_and_table_flipped)
 	scratch_close(dir);
 }
 
+/* Set a byte of the header and put its checksum right. */
+static void
+set_head(int fd, int at, uint8_t to)
+{
+	uint8_t head[4096];
+	uint32_t crc;
+
+	if (pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head)
+		return;
+	head[at] = to;
+	crc = epd_crc32c(0, head, 4092);
+	for (int i = 0; i < 4; i++)
+		head[4092 + i] = (uint8_t)(crc >> 8 * i);
+	if (pwrite(fd, head, sizeof head, 0) != (ssize_t)sizeof head)
+		return;
+}
+
 TEST(a_newer_format_is_named_and_refused)
 {
+	/* format, kind; then count, and what must be zero */
+	static const int at[] = { 8, 12, 40, 52, 4091 };
+	static const uint8_t was[] = { 1, 1, 1, 0, 0 };
 	struct epd_page_entry e[1];
 	struct epd_why why;
 	struct epd_run *r;
-	uint8_t head[4096];
 	int dir = scratch_open(), fd;
 
 	CHECK_INT(make_run(dir, 1, 1, e), 0);
 	fd = run_fd(dir, 1);
-	for (int at = 8; at <= 12; at += 4) {
-		uint32_t crc;
-
-		CHECK(pread(fd, head, sizeof head, 0) == 4096);
-		head[at] = 2;
-		crc = epd_crc32c(0, head, 4092);
-		for (int i = 0; i < 4; i++)
-			head[4092 + i] = (uint8_t)(crc >> 8 * i);
-		CHECK(pwrite(fd, head, sizeof head, 0) == 4096);
+	for (int i = 0; i < 5; i++) {
+		set_head(fd, at[i], 2);
 		CHECK_INT(epd_run_open(&r, dir, 1, &shape, NULL, 0, &why),
-		    EPD_EKIND);
-		CHECK(strstr(why.text, at == 8 ? "format 2" : "kind 2"));
-		head[at] = 1;
-		crc = epd_crc32c(0, head, 4092);
-		for (int i = 0; i < 4; i++)
-			head[4092 + i] = (uint8_t)(crc >> 8 * i);
-		CHECK(pwrite(fd, head, sizeof head, 0) == 4096);
+		    i < 2 ? EPD_EKIND : EPD_ECORRUPT);
+		if (i < 2)
+			CHECK(strstr(why.text, i ? "kind 2" : "format 2"));
+		set_head(fd, at[i], was[i]);
 	}
 	CHECK_INT(epd_run_open(&r, dir, 1, &shape, e, 1, NULL), 0);
 	epd_run_close(r);

@@ -116,7 +116,7 @@ many_read(struct many *m, int dir)
 static inline void
 many_verify(struct many *m, int dir, int writers, int killed)
 {
-	uint32_t *seen = calloc(MANY_MOST, sizeof *seen), top = 0;
+	uint32_t *seen = calloc(MANY_MOST, sizeof *seen);
 	static uint8_t once[MANY_MOST][1 << 16];
 	struct epd_why why = { "" };
 	struct epd_shard *s;
@@ -136,7 +136,6 @@ many_verify(struct many *m, int dir, int writers, int killed)
 		CHECK(who < writers && mark < 1 << 16 && !once[who][mark]);
 		once[who][mark] = 1;
 		seen[who]++;
-		top = mark > top ? mark : top;
 	}
 	for (int i = 0; i < writers; i++)
 		if (seen[i] < m->advanced[i] ||

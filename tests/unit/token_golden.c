@@ -32,6 +32,14 @@ TEST(encodes_as_the_reference)
 		CHECK_INT(lines, 315);
 }
 
+TEST(encodes_what_was_drawn)
+{
+	lines = 0;
+	token_lines("tests/data/token/drawn.jsonl", encoded);
+	if (!check_failed)
+		CHECK_INT(lines, 500);
+}
+
 /* All ids through the streaming decoder, special ones left out if asked. */
 static void
 decode(const struct epd_tokenizer *t, const struct epd_json *ids, int skip,

@@ -23,12 +23,12 @@ step(enum epd_type t, int rows, int cols, vn c[MR][NR][NH], const float *a,
 		UNROLL for (int j = 0; j < cols; j++)
 			v[j] = vldw(t, w + j * ldw, h);
 		UNROLL for (int i = 0; i < rows; i++) {
-			vn x = vld(a + i * 16 + h * VN);
+			vn x = vfetch(a + i * 16 + h * VN);
 
 			/* Once into a register, not once per product. */
 			KEEP(x);
 			UNROLL for (int j = 0; j < cols; j++)
-				c[i][j][h] = vacc(c[i][j][h], x, v[j]);
+				c[i][j][h] = vfma(x, v[j], c[i][j][h]);
 		}
 	}
 }

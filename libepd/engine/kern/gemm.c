@@ -92,8 +92,7 @@ item(void *arg, long n, int who)
 	const long rows = least(j->rows, j->m - row), mr = panel(j, rows);
 	struct epd_tile g = {
 		.type = w->type, .ldw = w->k, .ldy = j->ldy,
-			.ahead = AHEAD * w->k * size,
-	};
+			};
 	float *a = pack_block(j, block, who);
 
 	if (!a) {
@@ -110,6 +109,7 @@ item(void *arg, long n, int who)
 			g.bias = j->bias ? j->bias + col : NULL;
 			for (long i = 0; i < rows; i += mr) {
 				g.rows = (int)least(mr, rows - i);
+				g.fetch=i==0&&AHEAD?(const char*)g.w+AHEAD*w->k*size:g.w;g.fetch_step=i==0&&AHEAD;
 				g.a = a + rows * k + i * ((g.k + 15) / 16 * 16);
 				g.y = j->y + (row + i) * j->ldy + col;
 				g.lanes = a + j->rows * j->k16 +

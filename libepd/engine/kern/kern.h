@@ -34,7 +34,9 @@ struct epd_tile {
 	long k;			/* elements in this part */
 	const float *a;		/* packed, this part of it */
 	const void *w;		/* likewise, rows ldw elements apart */
-	long ldw, ahead;
+	long ldw;
+	const void *fetch;
+	long fetch_step;
 	float *lanes;
 	const float *bias;
 	float *y;

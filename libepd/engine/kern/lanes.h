@@ -14,10 +14,7 @@
 #if defined __AVX2__ && !defined __AVX512F__
 #define VSPLIT 1
 
-/*
- * The mask takes its operand from memory, whatever the compiler thinks of
- * loading twice: a tile leaves no register for it to wait in.
- */
+/* Both load, where they are written: see vfetch(). */
 INLINE vn
 vsplit_bf16(const void *p, int h)
 {
@@ -25,9 +22,11 @@ vsplit_bf16(const void *p, int h)
 	__m256i x = _mm256_set1_epi32((int)0xffff0000);
 
 	if (h == 0)
-		x = _mm256_slli_epi32(_mm256_loadu_si256(w), 16);
+		__asm__ volatile("vmovdqu %1, %0\n\tvpslld $16, %0, %0" :
+		    "=x"(x) : "m"(*w));
 	else
-		__asm__ volatile("vpand %1, %2, %0" : "=x"(x) : "m"(*w), "x"(x));
+		__asm__ volatile("vpand %1, %2, %0" : "=x"(x) :
+		    "m"(*w), "x"(x));
 	return _mm256_castsi256_ps(x);
 }
 

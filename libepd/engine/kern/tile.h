@@ -10,7 +10,8 @@
 INLINE void
 tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 {
-	const long size = tsize(t), ldw = g->ldw * size, ahead = g->ahead;
+	const long size = tsize(t), ldw = g->ldw * size;
+	const char *fetch = (const char*)g->fetch+col*g->ldw*size*g->fetch_step;
 	const float *a = g->a;
 	const char *w = (const char *)g->w + col * ldw;
 	float *lanes = g->lanes + col * rows * 16;
@@ -22,18 +23,11 @@ tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 			UNROLL for (int h = 0; h < NH; h++)
 				c[i][j][h] = g->first ? vset(0) : vld(lanes +
 				    ((j * rows + i) * NH + h) * VN);
-	/* A line of bf16 or f16 is two steps: it is fetched for once. */
-	for (; k >= 32; k -= 32, a += rows * 32, w += 32 * size) {
-		UNROLL for (int j = 0; j < cols; j++)
-			UNROLL for (int b = 0; b < 32 * size; b += 64)
-				__builtin_prefetch(w + j * ldw + ahead + b, 0,
-				    3);
+	for (; k >= 16; k -= 16, a += rows * 16, w += 16 * size) {
+		UNROLL for (int b = 0; b < cols * size; b += 4)
+			__builtin_prefetch(fetch + b * 16, 0, 3);
+		fetch += g->fetch_step * cols * size * 16;
 		step(t, rows, cols, c, a, w, ldw);
-		step(t, rows, cols, c, a + rows * 16, w + 16 * size, ldw);
-	}
-	if (k >= 16) {
-		step(t, rows, cols, c, a, w, ldw);
-		k -= 16, a += rows * 16, w += 16 * size;
 	}
 	if (k > 0) {
 		char end[NR * 64] = {0};

@@ -18,7 +18,20 @@ INLINE vn vmax(vn a, vn b) { return _mm256_max_ps(a, b); }
 INLINE vn vfma(vn a, vn b, vn c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE vn vabs(vn a) { return _mm256_andnot_ps(vset(-0.0f), a); }
 
-/* c + a b in c's own register: left to choose, compilers run out of them. */
+/*
+ * For a tile that fills all sixteen registers: a load, and c + a b in c's own
+ * register, at the place they are written.  Left to choose, compilers move
+ * loads up, run out of registers, and spill.
+ */
+INLINE vn
+vfetch(const float *p)
+{
+	vn x;
+
+	__asm__ volatile("vmovups %1, %0" : "=x"(x) : "m"(*(const __m256 *)p));
+	return x;
+}
+
 INLINE vn
 vacc(vn c, vn a, vn b)
 {

@@ -16,6 +16,7 @@ INLINE vn vmul(vn a, vn b) { return _mm512_mul_ps(a, b); }
 INLINE vn vdiv(vn a, vn b) { return _mm512_div_ps(a, b); }
 INLINE vn vmax(vn a, vn b) { return _mm512_max_ps(a, b); }
 INLINE vn vfma(vn a, vn b, vn c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE vn vfetch(const float *p) { return vld(p); }
 INLINE vn vacc(vn c, vn a, vn b) { return vfma(a, b, c); }
 INLINE vn vabs(vn a) { return _mm512_abs_ps(a); }
 

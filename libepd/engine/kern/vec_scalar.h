@@ -16,6 +16,7 @@ INLINE vn vmul(vn a, vn b) { return a * b; }
 INLINE vn vdiv(vn a, vn b) { return a / b; }
 INLINE vn vmax(vn a, vn b) { return a > b ? a : b; }
 INLINE vn vfma(vn a, vn b, vn c) { return fmaf(a, b, c); }
+INLINE vn vfetch(const float *p) { return vld(p); }
 INLINE vn vacc(vn c, vn a, vn b) { return fmaf(a, b, c); }
 INLINE vn vabs(vn a) { return vbits(vword(a) & 0x7fffffff); }
 INLINE vn vlt(vn a, vn b, vn x, vn y) { return a < b ? x : y; }

@@ -1,8 +1,8 @@
 /*
  * flat.c - taking a flat form into use, and what can be read off it directly.
  *
- * 1. After check() every index in the flat form lies in what it points into, runs
- *    are in ascending order, and a loop over a bucket ends.
+ * 1. After check() every index in the flat form lies in what it points into,
+ *    runs are in ascending order, and a loop over a bucket ends.
  * 2. The flat form is never written; threads share it freely.
  */
 #include "engine/token/flat.h"

@@ -10,8 +10,8 @@
  *	uint32_t at[head.ids + 1]		id i stands for pool[at[i]..at[i+1])
  *	uint8_t pool[head.pool]
  *
- * Integers are in the machine's order: a flat form of another machine has another
- * magic.  epd_flat_adopt() checks every index once, so nothing after it does.
+ * Integers are in the machine's order, and so is the magic.  epd_flat_adopt()
+ * checks every index once, so that nothing after it needs to.
  */
 #ifndef EPD_ENGINE_TOKEN_FLAT_H
 #define EPD_ENGINE_TOKEN_FLAT_H
@@ -25,11 +25,10 @@
 #define EPD_FLAT_MAGIC UINT64_C(0x31304b4f54445045)	/* "EPDTOK01" */
 
 enum {
-	EPD_FLAT_IDS = 1 << 24,	/* most ids, and most merges */
+	EPD_FLAT_IDS = 1 << 24,		/* most ids, and most merges */
 	EPD_FLAT_ADDED = 4096,		/* most added tokens */
 	EPD_FLAT_BUCKET = 64,		/* most merges of one bucket */
 };
-
 /* Which tokenizer.json a flat form was made from. */
 struct epd_flat_key {
 	uint64_t dev, ino, size, mtime_ns, ctime_ns;
@@ -71,7 +70,7 @@ struct epd_tokenizer {
 	pcre2_code *split;
 };
 
-/* Bytes of the flat form that head describes; 0 if its counts are over the caps. */
+/* Bytes of the whole that head describes; 0 if its counts are over the caps. */
 uint64_t epd_flat_size(const struct epd_flat_head *head);
 /* The sum to stand in a head of n bytes in all. */
 uint64_t epd_flat_sum(const void *base, size_t n);

@@ -1,0 +1,179 @@
+#!/usr/bin/env bats
+# What all commands have in common.
+
+load helper
+
+commands='epd epd-encode epd-prefill epd-decode epd-state'
+verbs='ls show tree log release rm check gc metrics'
+
+# Every --help there is, by a name fit for a message.
+helps() {
+	for c in $commands 'epd doctor' 'epd help'; do
+		echo "$c"
+	done
+	for v in $verbs; do
+		echo "epd-state $v"
+	done
+}
+
+@test "--help fits 80 columns, goes to standard output and exits 0" {
+	helps | while read -r c; do
+		$c --help >out 2>err
+		[ ! -s err ]
+		grep -q '^usage: epd' out
+		run -1 grep -nE '.{81}| $' out
+		$c -h | cmp - out
+	done
+}
+
+@test "--version" {
+	for c in $commands; do
+		[[ "$($c --version)" =~ ^$c\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	done
+}
+
+@test "wrong use: one line on standard error that points to --help, exit 2" {
+	for c in epd-encode epd-prefill epd-decode; do
+		for o in --nonsense -X -t '-t 0' '-t x' --json=1 ''; do
+			run --separate-stderr -2 $c $o
+			[ -z "$output" ]
+			[ "$(wc -l <<<"$stderr")" -eq 1 ]
+			[[ $stderr == "$c: "*"(see $c --help)" ]]
+		done
+	done
+	run --separate-stderr -2 epd-decode --seed 1 --tmp 1 w1/s1
+	[[ $stderr == 'epd-decode: --tmp: no such option, did you mean --temp?'* ]]
+}
+
+@test "unknown verbs suggest the nearest" {
+	run --separate-stderr -2 epd decod x
+	[[ $stderr == 'epd: decod: no such verb, did you mean decode?'* ]]
+	run --separate-stderr -2 epd-state lst
+	[[ $stderr == 'epd-state: lst: no such verb, did you mean '* ]]
+	run --separate-stderr -2 epd ../../bin/sh
+	[[ $stderr == *'no such verb'* ]]
+	run -2 epd
+	run -2 epd-state
+}
+
+@test "epd VERB runs the one beside it, then one in PATH" {
+	[ "$(epd prefill -p hello)" = w1/s1 ]
+	mkdir bin
+	printf '#!/bin/sh\necho "hello $*"\n' >bin/epd-hello
+	chmod +x bin/epd-hello
+	[ "$(PATH=$PATH:$PWD/bin epd hello a b)" = 'hello a b' ]
+}
+
+@test "operands: errors are program, operand, sentence; -v names the error" {
+	run --separate-stderr -4 epd-decode w1/s9
+	[[ $stderr == *'no such store'* ]]
+	epd-prefill -p hello
+	run --separate-stderr -4 epd-decode w1/s9
+	[ "$stderr" = 'epd-decode: w1/s9: no such state' ]
+	run --separate-stderr -4 epd-decode -v w1/s9
+	[ "$stderr" = 'epd-decode: w1/s9: no such state [STATE_NOT_FOUND]' ]
+	run --separate-stderr -4 epd-decode -j w1/s9
+	jq -e '.schema_version == 1 and .operand == "w1/s9" and .status == 4 and
+		.error == "STATE_NOT_FOUND"' <<<"$output"
+}
+
+@test "control characters in an operand do not reach the terminal" {
+	run --separate-stderr -4 epd-encode $'\e[2Jx.png'
+	[[ $stderr != *$'\e'* ]]
+}
+
+@test "a full disk behind standard output is said, exit 1" {
+	[ -c /dev/full ] || skip 'no /dev/full'
+	s=$(ask)
+	for c in "epd-encode $pictures/000_0.png" "epd-prefill -p x" \
+		"epd-decode $s" "epd-state ls" "epd-state show $s" \
+		"epd-state metrics" "epd-decode --help" "epd --version" \
+		"epd doctor"; do
+		run --separate-stderr -1 bash -c "$c >/dev/full"
+		[[ $stderr == *': standard output: No space left on device' ]]
+	done
+}
+
+@test "a closed standard output is said, and no file is written into instead" {
+	s=$(ask)
+	for c in "epd-encode $pictures/001_0.png" "epd-prefill -p x" \
+		"epd-decode $s" "epd-state ls"; do
+		run -1 bash -c "$c >&- 2>err"
+		grep -q 'standard output: Bad file descriptor' err
+	done
+	run -0 bash -c "epd-state ls <&- 2>&-"
+	epd-state check
+}
+
+@test "the environment says what options do not" {
+	EPD_STORE=$PWD/a epd-prefill -p x
+	EPD_STORE=$PWD/a epd-prefill --store b -p x
+	[ -e a/store ] && [ -e b/store ]
+	(
+		unset EPD_STORE
+		XDG_STATE_HOME=$PWD/state epd-prefill -p x
+		[ -e state/epd/store ]
+		epd-prefill -p x
+		[ -e "$HOME/.local/state/epd/store" ]
+		unset HOME
+		run --separate-stderr -2 epd-prefill -p x
+		[[ $stderr == *'no store'* ]]
+	)
+	run -2 env EPD_THREADS=x epd-state ls
+	run --separate-stderr -1 env EPD_ISA=mmx epd-encode "$pictures/000_0.png"
+	[[ $stderr == *mmx* ]]
+	run --separate-stderr env EPD_LOG=debug epd-prefill -p x
+	[[ $stderr == *'epd-prefill: op='* ]]
+	run -4 env EPD_MODEL=/nonexistent epd-prefill -p x
+}
+
+@test "the shipped model is found beside the commands" {
+	mkdir -p tree/bin tree/share/epd
+	cp "$build/bin/epd-prefill" "$build/bin/epd" tree/bin
+	ln -s "$root/examples" tree/share/epd/examples
+	unset EPD_MODEL
+	[ "$(tree/bin/epd-prefill -p hello)" = w1/s1 ]
+	[[ "$(tree/bin/epd doctor -j | jq -r .model.path)" == */tiny-vlm/model ]]
+	rm tree/share/epd/examples
+	run --separate-stderr -2 tree/bin/epd-prefill -p hello
+	[[ $stderr == *'no model'* ]]
+}
+
+@test "configuration: a mistake names file and line, exit 2" {
+	printf 'page:\n  tokens: 16\n  tokenz: 3\n' >bad.yaml
+	run --separate-stderr -2 epd-prefill --config bad.yaml -p x
+	[[ $stderr == *bad.yaml:3:* ]]
+	run -4 epd-prefill --config none.yaml -p x
+	(
+		unset EPD_CONFIG
+		mkdir -p conf/epd
+		cp bad.yaml conf/epd/config.yaml
+		run --separate-stderr -2 env XDG_CONFIG_HOME=$PWD/conf epd-prefill -p x
+		[[ $stderr == *conf/epd/config.yaml:3:* ]]
+	)
+}
+
+@test "doctor tells what this machine has, and makes nothing" {
+	epd doctor | grep -q '^processor:$'
+	epd doctor -j | jq -e '.schema_version == 1 and
+		(.processor.instructions | index("scalar")) != null and
+		.store.exists == false and .model.family == "qwen3_vl"'
+	[ ! -e "$EPD_STORE" ]
+	[ "$(EPD_ISA=scalar epd doctor -j | jq -r .processor.chosen)" = scalar ]
+}
+
+@test "standard input: lines too long, and what is not text" {
+	epd-prefill -p hello
+	head -c 5000 /dev/zero | tr '\0' a >long
+	run --separate-stderr -2 epd-decode - <long
+	[[ $stderr == *'longer than 4095 bytes'* ]]
+	printf 'w1/\0s1\n' >nul
+	run --separate-stderr -2 epd-decode - <nul
+	[[ $stderr == *'not text'* ]]
+	printf '\n\nw1/s1' | epd-decode -n 1 -
+}
+
+@test "no progress unless on a terminal" {
+	run --separate-stderr ask
+	[ -z "$stderr" ]
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# bash completion.
+
+load helper
+
+# What completing the line $1 offers, sorted, one a line.
+complete_line() {
+	(
+		source "$root/completions/epd.bash"
+		COMP_LINE=$1
+		COMP_POINT=${#1}
+		COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+		compopt() { :; }
+		_epd
+		printf '%s\n' "${COMPREPLY[@]}" | LC_ALL=C sort
+	)
+}
+
+@test "the long options of every command are those of --help" {
+	for c in epd epd-encode epd-prefill epd-decode epd-state 'epd doctor' \
+		'epd help' 'epd-state ls' 'epd-state show' 'epd-state tree' \
+		'epd-state log' 'epd-state release' 'epd-state rm' \
+		'epd-state check' 'epd-state gc' 'epd-state metrics'; do
+		$c --help | grep -oE '^ .{5}--[a-z-]+' | grep -oE -- '--.*' |
+			LC_ALL=C sort >want
+		complete_line "$c --" | diff - want
+	done
+}
+
+@test "verbs" {
+	[ "$(complete_line 'epd pre')" = prefill ]
+	[ "$(complete_line 'epd-state l')" = $'log\nls' ]
+	[ "$(complete_line 'epd state l')" = $'log\nls' ]
+	[ "$(complete_line 'epd help con')" = config ]
+}
+
+@test "pictures and folders, nothing else" {
+	mkdir pics.d
+	cp "$pictures/000_0.png" picture.png
+	touch pictures.txt
+	[ "$(complete_line 'epd-encode pic')" = $'pics.d/\npicture.png' ]
+	[ "$(complete_line 'epd-prefill -i pic')" = $'pics.d/\npicture.png' ]
+}
+
+@test "workflows, then their states" {
+	epd-prefill -w task -p x
+	epd-prefill -w task -p x
+	epd-prefill -w tax -p x
+	[ "$(complete_line 'epd-decode ta')" = $'task/\ntax/' ]
+	[ "$(complete_line 'epd-decode task/')" = $'task/s1\ntask/s2' ]
+	[ "$(complete_line 'epd-prefill -p x task/s2')" = task/s2 ]
+	[ "$(complete_line 'epd-state show task/s1')" = task/s1 ]
+	[ "$(complete_line 'epd-state ls ta')" = $'task\ntax' ]
+	[ "$(complete_line 'epd-prefill -w ta')" = $'task\ntax' ]
+	[ "$(complete_line "epd-decode --store $EPD_STORE tax/")" = tax/s1 ]
+	[ "$(complete_line "epd-decode --store=$EPD_STORE tax/")" = tax/s1 ]
+	[ -z "$(complete_line 'epd-decode none/')" ]
+}
+
+@test "features by their first digits, as readline takes them" {
+	f=$(epd-encode "$pictures/000_0.png")
+	[ "$(complete_line 'epd-prefill f')" = f: ]
+	[ "$(complete_line "epd-prefill ${f:0:5}")" = "${f#f:}" ]
+	[ "$(complete_line "epd-prefill -i ${f:0:5}")" = "${f#f:}" ]
+	[ "$(complete_line "epd-state show ${f:0:6}")" = "${f#f:}" ]
+}
+
+@test "values of options" {
+	[ "$(complete_line 'epd-decode --isa ')" = $'avx2\navx512\nscalar' ]
+	[ "$(complete_line 'epd-decode --isa=s')" = scalar ]
+	[ "$(complete_line 'epd-prefill --role t')" = tool ]
+	touch chat.json
+	[ "$(complete_line 'epd-prefill --messages ch')" = chat.json ]
+	[ -z "$(complete_line 'epd-decode -n ')" ]
+}
+
+@test "names are listed without a word of error, and fast" {
+	[ -z "$(complete_line 'epd-decode w1/')" ]
+	epd-prefill -w w1 -p x
+	start=$(date +%s%N)
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		epd-state ls --names w1/ >/dev/null
+	done
+	# Ten in what ten slow ones may take: a loaded machine is no fault.
+	[ $((($(date +%s%N) - start) / 1000000)) -lt 1000 ]
+}

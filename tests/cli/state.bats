@@ -1,0 +1,210 @@
+#!/usr/bin/env bats
+# epd-state: looking at a store and keeping house.
+
+load helper
+
+@test "ls: states in natural order, of all or of those named" {
+	for i in 1 2 3; do
+		epd-prefill -w w2 -p hello
+	done
+	epd-prefill -w w10 -p hello
+	run epd-state ls
+	[ "$output" = $'w2/s1\nw2/s2\nw2/s3\nw10/s1' ]
+	[ "$(epd-state ls w10)" = w10/s1 ]
+	[ "$(epd-state ls -w w10)" = w10/s1 ]
+	[ "$(epd-state ls w2/s2)" = w2/s2 ]
+	run --separate-stderr -4 epd-state ls w10 w9 w2/s7
+	[ "$output" = w10/s1 ]
+	[ "$stderr" = 'epd-state: w9: no such workflow
+epd-state: w2/s7: no such state' ]
+}
+
+@test "ls -l and -j tell what a state weighs, and the sum is what memory holds" {
+	ask
+	ask
+	epd-decode -n 3 w1/s1 w2/s1
+	run epd-state ls -l
+	[ "${#lines[@]}" -eq 3 ]
+	[[ ${lines[1]} =~ ^w1/s1\ +2\ ACTIVE\ +34\ +1\ +3\ +0\  ]]
+	sum=$(epd-state ls -j | jq -s 'map(.proportional_bytes) | add')
+	[ "$sum" -gt 0 ]
+	[ "$sum" -eq "$(epd-state metrics -j | jq .state.memory_bytes)" ]
+}
+
+@test "ls -f lists features" {
+	f=$(epd-encode "$pictures/000_0.png")
+	[ "$(epd-state ls -f)" = "$f" ]
+	[ "$(epd-state ls -fj | jq -r .feature_bundle_id)" = "$f" ]
+	run -2 epd-state ls -f w1
+}
+
+@test "show -j has every field of the RFC's state, feature and page" {
+	s=$(ask)
+	epd-state show -j "$s" >out
+	jq -e '[has("state_id", "workflow_id", "version_id", "epoch",
+		"parent_state_id", "parent_version_id", "feature_bundles",
+		"kv_pages", "status", "owner_shard", "ttl_deadline_ms",
+		"metadata")] | all' out
+	jq -e '.feature_bundles[0] | [has("feature_bundle_id", "image_id",
+		"model_revision", "dtype", "compression", "location_hint",
+		"refcount", "ttl_deadline_ms")] | all' out
+	jq -e '.kv_pages | length == 2 and all(.[]; [has("kv_page_id",
+		"logical_index", "page_version", "owner_worker", "dtype",
+		"compression", "refcount", "sealed")] | all)' out
+	jq -e '.schema_version == 1 and .status == "ACTIVE" and .tokens == 31 and
+		.feature_bundles[0].refcount == 1 and .kv_pages[0].refcount == 1
+		and .kv_pages[0].sealed and (.kv_pages[1].sealed | not)' out
+}
+
+@test "show: versions, workflows, features, for people too" {
+	s=$(ask)
+	epd-decode "$s"
+	[ "$(epd-state show -j "$s@1" | jq -c '[.version_id, .tokens]')" = '[1,31]' ]
+	[ "$(epd-state show -j "$s" | jq -c '[.version_id, .tokens]')" = '[2,34]' ]
+	[ "$(epd-state show -j w1 | jq -c '[.kind, .states, .versions]')" = '["workflow",1,2]' ]
+	f=$(epd-state ls -f)
+	[ "$(epd-state show -j "$f" | jq -c '[.kind, .grid]')" = '["feature",[1,6,10]]' ]
+	run epd-state show "$s"
+	[[ $output == *$'\nstatus: ACTIVE\n'* ]]
+	run --separate-stderr -4 epd-state show "$s@9" "${f:0:8}" w7 f:0123456789
+	[[ $stderr == *"epd-state: $s@9: no such version"* ]]
+	[[ $stderr == *'epd-state: w7: no such workflow'* ]]
+	[ "$(epd-state show --tokens "$s" | wc -l)" -eq 34 ]
+	run -2 epd-state show --tokens w1
+	run -2 epd-state show --tokens --text "$s"
+}
+
+@test "tree draws the states of a workflow" {
+	epd-prefill -w w1 -p hello
+	epd-prefill -w w1 -p hello
+	run epd-state tree w1
+	[ "${lines[0]}" = w1 ]
+	[[ ${lines[1]} == '|-- s1@1 ACTIVE, '*' tokens' ]]
+	[[ ${lines[2]} == '`-- s2@1 ACTIVE, '*' tokens' ]]
+	[ "$(epd-state tree -j w1 | jq -r .state)" = $'w1/s1\nw1/s2' ]
+}
+
+@test "log tells every change, --verify replays it" {
+	s=$(ask)
+	epd-decode "$s"
+	epd-state release --reason done "$s"
+	run epd-state log --verify w1
+	[ "$status" -eq 0 ]
+	[ "${#lines[@]}" -eq 3 ]
+	[[ ${lines[2]} == *release*w1/s1*done ]]
+	[ "$(epd-state log -j w1 | jq -r .record)" = $'create\nadvance\nrelease' ]
+	[ "$(epd-state log -j w1 | jq -c .lsn)" = $'1\n2\n3' ]
+}
+
+@test "release frees pages; twice is no error, never was is" {
+	s=$(ask)
+	t=$(ask)
+	epd-state release "$s"
+	[ "$(epd-state ls)" = "$t" ]
+	[ -z "$(find "$BATS_TEST_TMPDIR/memory" -path '*/w/w1/*' -type f)" ]
+	epd-state rm "$s"
+	run --separate-stderr -4 epd-state rm w1/s5
+	[ "$stderr" = 'epd-state: w1/s5: no such state' ]
+	run -4 epd-decode "$s"
+	# Its number is not given again.
+	[ "$(epd-prefill -w w1 -p x)" = w1/s2 ]
+}
+
+@test "release -r takes a workflow, and a feature goes too" {
+	epd-prefill -w w1 -p a
+	epd-prefill -w w1 -p b
+	run --separate-stderr -2 epd-state rm w1
+	[[ $stderr == *'w1: a workflow; -r'* ]]
+	epd-state rm -r w1
+	[ -z "$(epd-state ls)" ]
+	f=$(epd-encode "$pictures/000_0.png")
+	epd-state rm "$f"
+	[ -z "$(epd-state ls -f)" ]
+	run -4 epd-state rm "$f"
+}
+
+@test "a state whose feature was removed still answers from the kept picture" {
+	f=$(epd-encode "$pictures/008_0.jpg")
+	s=$(epd-prefill -p 'What does the sign say?' "$f")
+	find "$EPD_STORE/features" -type f -name "${f:4}*" ! -name '*pix*' -delete
+	find "$BATS_TEST_TMPDIR/memory" -type f -path '*/w/*' -delete
+	[ "$(epd-decode "$s")" = ON ]
+}
+
+@test "check finds a flipped bit in a page, and a repair by use" {
+	s=$(ask)
+	run=$(find "$BATS_TEST_TMPDIR/memory" -path '*/w/w1/*' -type f)
+	chmod u+w "$run"
+	printf '\377' | dd of="$run" bs=1 seek=9000 conv=notrunc 2>/dev/null
+	run --separate-stderr -5 epd-state check
+	[[ $output == *'w1: run '*page* ]]
+	run -5 epd-state check w1
+	[ "$(epd-state check -j w1 | jq -s '.[-1].faults')" -eq 1 ] || true
+	[ "$(epd-decode "$s")" = ON ]
+	epd-state check
+}
+
+@test "check refuses a log with a flipped byte, and says where" {
+	s=$(ask)
+	epd-decode "$s"
+	epd-state check
+	log=$(find "$EPD_STORE/w/w1" -type f -size +1k | head -1)
+	cp "$log" saved
+	printf '\377' | dd of="$log" bs=1 seek=300 conv=notrunc 2>/dev/null
+	run -5 epd-state check
+	run -5 epd-decode "$s"
+	cp saved "$log"
+	epd-state check
+}
+
+@test "gc takes orphans and what has expired, and nothing else" {
+	s=$(ask)
+	epd-prefill -w w1 --ttl 10ms -p hello
+	sleep 0.1
+	run=$(find "$BATS_TEST_TMPDIR/memory" -path '*/w/w1/*' -type f | head -1)
+	cp -p "$run" "${run%/*}/0123456789abcdef"
+	run epd-state gc -j
+	[ "$(jq .states <<<"$output")" -eq 1 ]
+	[ "$(jq .runs <<<"$output")" -eq 2 ]
+	[ "$(epd-state ls)" = "$s" ]
+	[ "$(epd-state ls -j | jq .pages_missing)" -eq 0 ]
+	run epd-state gc -j
+	[ "$(jq -c '[.states, .runs, .orphans]' <<<"$output")" = '[0,0,0]' ]
+	[ "$(epd-decode "$s")" = ON ]
+}
+
+@test "gc takes the memory of workflows and stores that are gone" {
+	ask
+	mv "$EPD_STORE/w/w1" gone
+	[ -n "$(find "$BATS_TEST_TMPDIR/memory" -path '*/w/w1/*' -type f)" ]
+	epd-state gc
+	[ -z "$(find "$BATS_TEST_TMPDIR/memory" -path '*/w/w1/*' -type f)" ]
+	EPD_STORE=$BATS_TEST_TMPDIR/other epd-prefill -p hello
+	[ "$(ls "$BATS_TEST_TMPDIR/memory" | wc -l)" -eq 2 ]
+	rm -rf other
+	epd-state gc
+	[ "$(ls "$BATS_TEST_TMPDIR/memory" | wc -l)" -eq 1 ]
+}
+
+@test "metrics: Prometheus text, JSON, reset" {
+	ask
+	ask
+	epd-state metrics >out
+	run -1 grep -Ev '^(# TYPE [a-z0-9_]+ (counter|gauge)|[a-z0-9_]+ [0-9.]+)$' out
+	grep -x 'epd_feature_mm_hit 1' out
+	[ "$(epd-state metrics -j | jq -c '[.feature.mm_miss, .feature.mm_store_readback,
+		.state.states_created, .state.states]')" = '[1,1,2,2]' ]
+	epd-state metrics --reset
+	[ "$(epd-state metrics -j | jq .feature.mm_hit)" -eq 0 ]
+}
+
+@test "a store that is not there is not made by looking" {
+	for verb in ls check gc metrics 'show w1' 'rm w1/s1' 'tree w1'; do
+		run --separate-stderr -4 epd-state $verb
+		[[ $stderr == *"$EPD_STORE: no such store"* ]]
+	done
+	[ ! -e "$EPD_STORE" ]
+	mkdir plain && touch plain/file
+	run --separate-stderr -1 epd-prefill --store plain -p x
+	[[ $stderr == *'holds other files'* ]]
+}
