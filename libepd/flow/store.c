@@ -32,7 +32,7 @@ foreign(void *arg, const char *name)
 static int
 found(int dirfd)
 {
-	char text[64], hex[33], name[32];
+	char text[64], hex[33], name[40];
 	uint8_t raw[24];
 	int fd, rc;
 
