@@ -90,16 +90,21 @@ fail_json(struct cli *c, const char *operand, int rc, const char *text)
 	epd_buf_free(&b);
 }
 
-/* Bytes of a sentence that only say the operand, or its workflow, again. */
+/* Bytes of a sentence that only say the operand, or a part of it, again. */
 static size_t
 repeated(const char *text, const char *operand)
 {
-	size_t n = strlen(operand), w = strcspn(operand, "/");
+	const char *slash = strchr(operand, '/');
+	const struct epd_span part[] = {
+		epd_span(operand, strlen(operand)),
+		epd_span(operand, slash ? (size_t)(slash - operand) : 0),
+		epd_span(slash ? slash + 1 : "", slash ? strlen(slash + 1) : 0),
+	};
 
-	if (n && !strncmp(text, operand, n) && !strncmp(text + n, ": ", 2))
-		return n + 2;
-	if (w && !strncmp(text, operand, w) && !strncmp(text + w, ": ", 2))
-		return w + 2;
+	for (int i = 0; i < 3; i++)
+		if (part[i].n && !strncmp(text, part[i].p, part[i].n) &&
+		    !strncmp(text + part[i].n, ": ", 2))
+			return part[i].n + 2;
 	return 0;
 }
 

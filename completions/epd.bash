@@ -93,6 +93,7 @@ _epd_value() {
 	--logprobs|--reason) ;;
 	*) return 1 ;;
 	esac
+	return 0
 }
 
 _epd() {

@@ -64,7 +64,7 @@ seq_image(const struct epd_model *m, const char *path, enum epd_resampler how,
 {
 	const struct epd_image_rules rules = { 0, 1, 1 << 26 };
 	struct epd_buf file = golden_read(path);
-	struct epd_image in, out;
+	struct epd_image in, out = { 0, 0, NULL };
 	struct epd_why why = { "" };
 	long w, h;
 

@@ -141,7 +141,8 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));
 	l->end.rc = rc;
 	l->end.finish = rc == 0 ? how : EPD_FINISH_NONE;
-	l->end.tokens = rc == 0 ? l->q.n : l->had;
+	l->end.tokens = l->q.head.start + l->q.head.nids +
+	    (rc == 0 ? drawn : 0);
 	l->end.fresh = rc == 0 ? drawn : 0;
 	l->end.lost = l->q.lost;
 	l->end.text = epd_span(shown.p, shown.n);
@@ -369,12 +370,14 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 
 		l->live = 1;
 		rc = open_lane(&b, l, &l->end.why);
-		if (rc == -EINTR)
+		if (rc == -EINTR) {
+			l->had = l->q.n;
 			finish(&b, l, 0, EPD_FINISH_INTERRUPT);
-		else if (rc < 0)
+		} else if (rc < 0) {
 			finish(&b, l, rc, EPD_FINISH_NONE);
-		else if (d->most == 0)
+		} else if (d->most == 0) {
 			finish(&b, l, 0, EPD_FINISH_LENGTH);
+		}
 	}
 	while (!b.stopped && !(d->interrupt && *d->interrupt))
 		if (step(&b) == 0)

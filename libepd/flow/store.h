@@ -2,7 +2,7 @@
  * store.h - a directory of workflows and features, used by any number of
  * processes at once, and the names people give to what is in it.
  *
- *	uuid format procs metrics	one file each
+ *	store procs metrics	one file each
  *	w/NAME/			a workflow (see shard)
  *	features/			the feature cache (see feature)
  *	cache/				what can be made again

@@ -3,7 +3,7 @@
 
 TEST(eight_processes)
 {
-	many_run(8, 4, 3000, 65536);
+	many_run(8, 4, 1500, 65536);
 }
 
 TEST(small_checkpoints)

@@ -392,6 +392,26 @@ TEST(meta_that_says_more_less_or_otherwise)
 	cache_close(&k);
 }
 
+TEST(a_newer_programs_meta_is_left_to_it)
+{
+	struct epd_feature_swept gone;
+	struct epd_feature_meta m;
+	struct epd_feature f;
+	struct cache k;
+
+	CHECK_INT(cache_open(&k, 0), 0);
+	f = feature(1);
+	CHECK_INT(commit(&k, &f), 0);
+	CHECK_INT(edit(&k, &f, "\"schema_version\": 1",
+	    "\"schema_version\": 2"), 0);
+	CHECK_INT(epd_feature_meta(k.c, &f.fp, &m), EPD_EKIND);
+	CHECK_INT(check(&k), 1);
+	CHECK_INT(sweep(&k, &gone), 0);
+	CHECK_INT(gone.orphans, 0);
+	CHECK_INT(cache_files(&k), 3);
+	cache_close(&k);
+}
+
 TEST(mixed_short_long_and_missing_blobs)
 {
 	struct epd_feature f;

@@ -294,6 +294,40 @@ TEST(what_another_writer_committed_is_not_taken_back)
 	cache_close(&k);
 }
 
+/* Another process replaces the pair: same fp, other rows. */
+static void
+replace(void)
+{
+	struct epd_feature f = feature(1);
+
+	epd_feature_remove(shared->c, &f.fp);
+	rows[0] = 99;
+	hooked = epd_feature_commit(shared->c, &f, rows, NULL, 0, 0) == 0;
+}
+
+TEST(kind09_a_pair_replaced_under_a_reader)
+{
+	struct epd_feature f;
+	struct cache k;
+
+	cache_sync = 0;
+	CHECK_INT(cache_open(&k, 0), 0);
+	shared = &k;
+	fault.hook = replace;
+	f = feature(1);
+	CHECK_INT(commit(&k, &f), 0);
+	hooked = 0;
+	/* Meta is open, the old one; the blob will be the new one. */
+	fault.only = "read";
+	fault_arm(1, 0, FAULT_HOOK);
+	CHECK_INT(lookup(&k, &f, 0, NULL), 1);
+	fault_calls();
+	CHECK(hooked);
+	CHECK_INT(count(&k, EPD_M_CORRUPT_BLOB), 0);
+	CHECK_INT(lookup(&k, &f, 0, NULL), 1);
+	cache_close(&k);
+}
+
 /* Writers, deleters and readers together: no wrong rows, and calm afterwards. */
 TEST(kind09_writers_and_deleters_together)
 {

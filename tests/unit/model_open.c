@@ -180,6 +180,10 @@ TEST(refused_as_wrong)
 		    "model.embed_tokens.weight has not the shape" },
 		{ "\"vocab_size\": 560", "\"vocab_size\": 524", BAD,
 		    "image_token_id" },
+		/* Defaults are no better than what a file says. */
+		{ "\"image_token_id\"", "\"x\"", BAD, "image_token_id" },
+		{ "\"hidden_size\": 64", "\"hidden_size\": 2", BAD,
+		    "head_dim" },
 		{ "\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": 0", BAD,
 		    "rms_norm_eps" },
 		{ "\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": \"x\"", BAD,

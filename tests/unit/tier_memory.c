@@ -259,6 +259,32 @@ TEST(the_run_opened_longest_ago_goes_first)
 	tier_close(&t);
 }
 
+TEST(each_opening_counts)
+{
+	struct timespec last = { 0 };
+	struct stat st;
+	struct tier t;
+	int dir;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	CHECK_INT(put_run(&t, "w1", 1, 1), 0);
+	dir = epd_memory_find(t.m, "w1");
+	for (int i = 0; i < 3; i++) {
+		struct epd_run *r;
+
+		CHECK_INT(epd_run_open(&r, dir, 1, &shape, NULL, 0, NULL), 0);
+		epd_run_close(r);
+		CHECK_INT(fstatat(dir, "0000000000000001", &st, 0), 0);
+		CHECK(st.st_atim.tv_sec > last.tv_sec ||
+		    (st.st_atim.tv_sec == last.tv_sec &&
+		    st.st_atim.tv_nsec > last.tv_nsec));
+		last = st.st_atim;
+		usleep(15000);
+	}
+	close(dir);
+	tier_close(&t);
+}
+
 TEST(kind08_a_request_larger_than_the_cache_completes)
 {
 	struct epd_memory_fit fit;

@@ -109,7 +109,7 @@ item(void *arg, long n, int who)
 			g.bias = j->bias ? j->bias + col : NULL;
 			for (long i = 0; i < rows; i += mr) {
 				g.rows = (int)least(mr, rows - i);
-				g.fetch=i==0&&AHEAD?(const char*)g.w+AHEAD*w->k*size:g.w;g.fetch_step=i==0&&AHEAD;
+				g.ahead=env(i?"A1":"A0",i?2:4)*w->k*size;
 				g.a = a + rows * k + i * ((g.k + 15) / 16 * 16);
 				g.y = j->y + (row + i) * j->ldy + col;
 				g.lanes = a + j->rows * j->k16 +

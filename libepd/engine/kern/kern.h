@@ -34,9 +34,7 @@ struct epd_tile {
 	long k;			/* elements in this part */
 	const float *a;		/* packed, this part of it */
 	const void *w;		/* likewise, rows ldw elements apart */
-	long ldw;
-	const void *fetch;
-	long fetch_step;
+	long ldw, ahead;
 	float *lanes;
 	const float *bias;
 	float *y;

@@ -10,24 +10,34 @@
 INLINE void
 tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 {
-	const long size = tsize(t), ldw = g->ldw * size;
-	const char *fetch = (const char*)g->fetch+col*g->ldw*size*g->fetch_step;
+	const long size = tsize(t), ldw = g->ldw * size, ahead = g->ahead;
+	const long n = (g->k / 16 + cols - 1) / cols;	/* steps to fetch a column */
 	const float *a = g->a;
 	const char *w = (const char *)g->w + col * ldw;
 	float *lanes = g->lanes + col * rows * 16;
 	vn c[MR][NR][NH];
-	long k = g->k;
+	const long k = g->k % 16;
 
 	UNROLL for (int i = 0; i < rows; i++)
 		UNROLL for (int j = 0; j < cols; j++)
 			UNROLL for (int h = 0; h < NH; h++)
 				c[i][j][h] = g->first ? vset(0) : vld(lanes +
 				    ((j * rows + i) * NH + h) * VN);
-	for (; k >= 16; k -= 16, a += rows * 16, w += 16 * size) {
-		UNROLL for (int b = 0; b < cols * size; b += 4)
-			__builtin_prefetch(fetch + b * 16, 0, 3);
-		fetch += g->fetch_step * cols * size * 16;
-		step(t, rows, cols, c, a, w, ldw);
+	/*
+	 * As many bytes are fetched as are used, and one column after the
+	 * other: memory likes one stream better than several side by side.
+	 */
+	for (long f = 0, left = g->k / 16; left > 0; f++) {
+		const char *fetch = w + ahead + f * (ldw - n * 16 * size);
+		const char *end = w + (left < n ? left : n) * 16 * size;
+
+		for (left -= n; w != end; w += 16 * size) {
+			UNROLL for (int b = 0; b < cols * size * 16; b += 64)
+				__builtin_prefetch(fetch + b, 0, 3);
+			fetch += cols * size * 16;
+			step(t, rows, cols, c, a, w, ldw);
+			a += rows * 16;
+		}
 	}
 	if (k > 0) {
 		char end[NR * 64] = {0};

@@ -49,8 +49,6 @@ epd_jsonin_long(struct epd_jsonin *in, const struct epd_json *v,
 		n = (long)epd_json_int(v, 0);
 	else if (dflt == EPD_NEEDED)
 		epd_jsonin_fail(in, EPD_EFORMAT, "%s is missing", key);
-	else
-		return dflt;
 	if (!in->rc && (n < lo || n > hi))
 		epd_jsonin_fail(in, EPD_EFORMAT,
 		    "%s is %ld, not in %ld..%ld", key, n, lo, hi);

@@ -1,0 +1,463 @@
+/*
+ * flow.h - for tests of flow: a store of its own with its memory tier inside it,
+ * pictures, and short ways to encode, prefill and decode.  What a test takes for
+ * granted ends the program if it fails.
+ */
+#ifndef TESTS_FLOW_H
+#define TESTS_FLOW_H
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "flow/flow.h"
+#include "flow/seq.h"
+#include "tests/golden.h"
+#include "tests/unit/scratch.h"
+
+enum { KIT_IDS = 64, KIT_STATES = 16, KIT_TOP = 3 };
+
+#define QWEN2 GOLDEN "checkpoints/qwen2vl-tiny"
+#define QWEN25 GOLDEN "checkpoints/qwen25vl-tiny"
+#define QWEN3 GOLDEN "checkpoints/qwen3vl-tiny"
+
+struct kit {
+	struct epd_config config;
+	int dir;
+	char path[200], store[240];
+	const char *model, *isa;
+	int threads;
+	struct epd_store *s;
+	struct epd_session *se;
+	struct epd_why why;
+};
+
+/* A folder, and the configuration of a store in it; nothing is open yet. */
+static inline void
+kit_begin(struct kit *k, const char *model)
+{
+	*k = (struct kit){ .model = model, .threads = 1 };
+	epd_config_default(&k->config);
+	k->dir = scratch_open();
+	if (k->dir < 0)
+		golden_die("scratch folder", strerror(errno));
+	snprintf(k->path, sizeof k->path, "%.199s", scratch_path);
+	snprintf(k->store, sizeof k->store, "%s/store", k->path);
+	snprintf(k->config.memory_dir, sizeof k->config.memory_dir, "%s/memory",
+	    k->path);
+	k->config.state_sync = 0;
+}
+
+static inline int
+kit_try_open(struct kit *k)
+{
+	const struct epd_store_options so = {
+		.path = k->store, .config = &k->config, .create = 1,
+	};
+	const struct epd_session_options o = {
+		.model = k->model, .isa = k->isa, .threads = k->threads,
+	};
+	int rc = epd_store_open(&k->s, &so, &k->why);
+
+	if (rc == 0 && (rc = epd_session_open(&k->se, k->s, &o, &k->why)) < 0) {
+		epd_store_close(k->s);
+		k->s = NULL;
+	}
+	return rc;
+}
+
+static inline void
+kit_open(struct kit *k)
+{
+	if (kit_try_open(k) < 0)
+		golden_die("store", k->why.text);
+}
+
+static inline void
+kit_close(struct kit *k)
+{
+	epd_session_close(k->se);
+	epd_store_close(k->s);
+	k->se = NULL;
+	k->s = NULL;
+}
+
+static inline void
+kit_reopen(struct kit *k)
+{
+	kit_close(k);
+	kit_open(k);
+}
+
+static inline void
+kit_end(struct kit *k)
+{
+	kit_close(k);
+	snprintf(scratch_path, sizeof scratch_path, "%s", k->path);
+	scratch_close(k->dir);
+}
+
+/* As begin and open, with a model. */
+static inline void
+kit_start(struct kit *k, const char *model)
+{
+	kit_begin(k, model);
+	kit_open(k);
+}
+
+/* The why of the last call, none by now. */
+static inline struct epd_why *
+kit_why(struct kit *k)
+{
+	k->why = (struct epd_why){{0}};
+	return &k->why;
+}
+
+/*
+ * A picture NAME of w x h pixels, other for other seeds, in the kit's folder;
+ * its path lasts until the tenth from now.
+ */
+static inline const char *
+kit_picture(struct kit *k, const char *name, int w, int h, uint32_t seed)
+{
+	static char path[10][300];
+	static int at;
+	char *p = path[at++ % 10];
+	FILE *f;
+
+	snprintf(p, sizeof *path, "%s/%s", k->path, name);
+	if (!(f = fopen(p, "wb")))
+		golden_die(p, "cannot be written");
+	fprintf(f, "P6\n%d %d\n255\n", w, h);
+	for (int i = 0; i < 3 * w * h; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		fputc((int)(seed >> 24) / 2 + (i / 3 % w * 127 / w), f);
+	}
+	fclose(f);
+	return p;
+}
+
+static inline struct epd_json *
+kit_json(const char *text)
+{
+	struct epd_json *j = NULL;
+	struct epd_why why = {{0}};
+
+	if (epd_json_parse(&j, epd_span_str(text), "test", &why) < 0)
+		golden_die(text, why.text);
+	return j;
+}
+
+/* Paths up to the first NULL. */
+static inline int
+kit_images(struct epd_request_image out[KIT_STATES], const char *const *paths)
+{
+	int n = 0;
+
+	for (; paths && paths[n]; n++)
+		out[n] = (struct epd_request_image){ .path = paths[n] };
+	return n;
+}
+
+/*
+ * Messages (chat JSON) with pictures onto a state of w1, or a new one (0).
+ * The result is epd_flow_prefill's.
+ */
+static inline int
+kit_messages(struct kit *k, uint32_t state, const char *json,
+    const char *const *paths, int no_generation, struct epd_prefilled *out)
+{
+	struct epd_json *j = kit_json(json);
+	struct epd_request_image im[KIT_STATES];
+	struct epd_prefill p = {
+		.kind = EPD_PROMPT_MESSAGES, .messages = j, .role = "user",
+		.images = im, .nimages = kit_images(im, paths),
+		.no_generation = no_generation,
+		.workflow = "w1", .state = state,
+	};
+	int rc = epd_flow_prefill(k->se, &p, out, kit_why(k));
+
+	epd_json_free(j);
+	return rc;
+}
+
+/* One turn of text, pictures first. */
+static inline int
+kit_say(struct kit *k, uint32_t state, const char *text,
+    const char *const *paths, struct epd_prefilled *out)
+{
+	struct epd_request_image im[KIT_STATES];
+	struct epd_buf b = {0};
+	int n = kit_images(im, paths), rc;
+
+	epd_buf_str(&b, "[{\"role\":\"user\",\"content\":[");
+	for (int i = 0; i < n; i++)
+		epd_buf_str(&b, "{\"type\":\"image\"},");
+	epd_buf_str(&b, "{\"type\":\"text\",\"text\":");
+	epd_json_quote(&b, epd_span_str(text));
+	epd_buf_str(&b, "}]}]");
+	rc = kit_messages(k, state, epd_buf_cstr(&b), paths, 0, out);
+	epd_buf_free(&b);
+	return rc;
+}
+
+static inline struct epd_ref
+kit_ref(uint32_t state)
+{
+	return (struct epd_ref){
+		.kind = EPD_REF_STATE, .workflow = "w1", .state = state,
+	};
+}
+
+/* What decoding said of each state. */
+struct kit_said {
+	int32_t id[KIT_IDS];
+	float logprob[KIT_IDS];
+	struct epd_sampled top[KIT_IDS][KIT_TOP];
+	int n, ended;
+	struct epd_decode_end end;
+	char text[512];
+};
+
+static inline int
+kit_token(void *arg, const struct epd_token_event *e)
+{
+	struct kit_said *s = (struct kit_said *)arg + e->which;
+	size_t n = strlen(s->text);
+
+	if (s->n == KIT_IDS)
+		return 1;
+	s->id[s->n] = e->id;
+	s->logprob[s->n] = e->logprob;
+	for (int i = 0; i < e->ntop && i < KIT_TOP; i++)
+		s->top[s->n][i] = e->top[i];
+	s->n++;
+	snprintf(s->text + n, sizeof s->text - n, "%.*s", (int)e->text.n,
+	    (const char *)e->text.p);
+	return 0;
+}
+
+static inline void
+kit_ended(void *arg, const struct epd_decode_end *e)
+{
+	struct kit_said *s = (struct kit_said *)arg + e->which;
+	size_t n = strlen(s->text);
+
+	s->end = *e;
+	s->ended++;
+	snprintf(s->text + n, sizeof s->text - n, "%.*s", (int)e->text.n,
+	    (const char *)e->text.p);
+}
+
+/* Greedy, whatever eos, so many tokens of each of n states of w1. */
+static inline int
+kit_decode(struct kit *k, const uint32_t *states, int n, int most,
+    struct kit_said *said)
+{
+	struct epd_ref ref[KIT_STATES];
+	const struct epd_decode d = {
+		.states = ref, .n = n, .most = most, .has_temp = 1,
+		.has_top_k = 1, .has_top_p = 1, .has_penalty = 1,
+		.sampler = { .top_p = 1, .penalty = 1 }, .logprobs = KIT_TOP,
+		.ignore_eos = 1, .token = kit_token, .end = kit_ended,
+		.arg = said,
+	};
+
+	memset(said, 0, (size_t)n * sizeof *said);
+	for (int i = 0; i < n; i++)
+		ref[i] = kit_ref(states[i]);
+	return epd_flow_decode(k->se, &d, kit_why(k));
+}
+
+static inline uint64_t
+kit_count(const struct kit *k, enum epd_metric id)
+{
+	return epd_metrics_get(k->s->metrics, id);
+}
+
+/* Remove all run files of w1, or with wipe the store's whole memory folder. */
+static inline void
+kit_lose(struct kit *k, int wipe)
+{
+	char name[64] = "memory/epd-";
+
+	if (wipe) {
+		epd_hex_format(name + strlen(name), k->s->uuid, 16);
+		epd_file_remove(k->dir, name);
+		return;
+	}
+	if (epd_memory_remove(k->s->memory, "w1") < 0)
+		golden_die("memory", "cannot be removed");
+}
+
+/* Files beneath the memory folder, but for its signature. */
+static inline int
+kit_runs(struct kit *k)
+{
+	int fd = epd_file_open(k->dir, "memory", O_RDONLY | O_DIRECTORY, 0), n;
+
+	if (fd < 0)
+		return 0;
+	n = scratch_count(fd, "store");
+	close(fd);
+	return n;
+}
+
+/* ---- what the log has ---- */
+
+/* A state from its log: all tokens, images, and pages as last written. */
+struct kit_log {
+	int32_t *ids;
+	uint64_t n;
+	struct epd_image_ref image[KIT_STATES];
+	uint32_t nimages;
+	struct epd_page_ref page[64];
+	uint64_t run[64];		/* that page i is in, */
+	uint32_t in[64];		/* and where */
+	long npages;
+	struct epd_version head;	/* arrays void */
+};
+
+static inline void
+kit_log_free(struct kit_log *l)
+{
+	free(l->ids);
+}
+
+static inline void
+kit_log_node(struct kit_log *l, const struct epd_version *v)
+{
+	if (v->start != l->n || l->nimages + v->nimages > KIT_STATES ||
+	    v->first_page + v->npages > 64 || !(l->ids = realloc(l->ids,
+	    (l->n + v->nids) * sizeof *l->ids)))
+		golden_die("log", "versions do not follow");
+	memcpy(l->ids + l->n, v->ids, v->nids * sizeof *l->ids);
+	l->n += v->nids;
+	for (uint32_t i = 0; i < v->nimages; i++)
+		l->image[l->nimages++] = v->images[i];
+	for (uint32_t i = 0; i < v->npages; i++) {
+		l->page[v->first_page + i] = v->pages[i];
+		l->run[v->first_page + i] = v->run;
+		l->in[v->first_page + i] = i;
+	}
+	if (v->npages)
+		l->npages = v->first_page + v->npages;
+}
+
+/* Version 0 is the newest. */
+static inline struct kit_log
+kit_read(struct kit *k, uint32_t state, uint32_t version)
+{
+	struct kit_log l = {0};
+	struct epd_workflow w;
+	struct epd_version v;
+	uint64_t node[64];
+	int n = 0;
+
+	if (epd_workflow_open(&w, k->s, "w1", 1, kit_why(k)) < 0 ||
+	    epd_shard_version(w.shard, state, version, &v) < 0)
+		golden_die("log", k->why.text);
+	l.head = v;
+	for (;; n++) {
+		if (n == 64)
+			golden_die("log", "too long");
+		node[n] = v.node;
+		if (!v.parent)
+			break;
+		if (epd_shard_node(w.shard, v.parent, &v) < 0)
+			golden_die("log", "a node is missing");
+	}
+	for (; n >= 0; n--) {
+		if (epd_shard_node(w.shard, node[n], &v) < 0)
+			golden_die("log", "a node is missing");
+		kit_log_node(&l, &v);
+	}
+	epd_workflow_close(&w);
+	return l;
+}
+
+/* Whether the file of each page has the bytes the log says, counted anew. */
+static inline int
+kit_recount(struct kit *k, const struct kit_log *l)
+{
+	struct epd_run_shape shape;
+	struct epd_workflow w;
+	int good = 1;
+
+	epd_seq_shape(k->se, &shape);
+	if (epd_workflow_open(&w, k->s, "w1", 1, kit_why(k)) < 0)
+		golden_die("log", k->why.text);
+	for (long i = 0; i < l->npages; i++) {
+		struct epd_run *run;
+
+		if (epd_run_open(&run, w.runs, l->run[i], &shape, NULL, 0,
+		    kit_why(k)) < 0) {
+			printf("# page %ld: %s\n", i, k->why.text);
+			good = 0;
+			continue;
+		}
+		good &= epd_xxh3_64(epd_run_page(run, l->in[i]), shape.bytes) ==
+		    l->page[i].sum;
+		epd_run_close(run);
+	}
+	epd_workflow_close(&w);
+	return good;
+}
+
+/* Tokens, images and where they stand, next position. */
+static inline uint64_t
+kit_hash_tokens(const struct kit_log *l)
+{
+	struct epd_namer n;
+	struct epd_name name;
+	uint64_t h;
+
+	epd_namer_begin(&n, "tokens");
+	epd_namer_add(&n, l->ids, l->n * sizeof *l->ids);
+	for (uint32_t i = 0; i < l->nimages; i++) {
+		epd_namer_u64(&n, l->image[i].at);
+		epd_namer_add(&n, l->image[i].grid, sizeof l->image[i].grid);
+		epd_namer_add(&n, l->image[i].fp.b, EPD_NAME);
+	}
+	epd_namer_u64(&n, (uint64_t)l->head.next_pos);
+	epd_namer_end(&n, &name);
+	memcpy(&h, name.b, sizeof h);
+	return h;
+}
+
+static inline uint64_t
+kit_hash_pages(const struct kit_log *l)
+{
+	uint64_t h = 0;
+
+	for (long i = 0; i < l->npages; i++) {
+		h = h * 31 + epd_xxh3_64(l->page[i].name.b, EPD_NAME);
+		h = h * 31 + l->page[i].rows;
+		h = h * 31 + l->page[i].sum;
+	}
+	return h;
+}
+
+static inline uint64_t
+kit_hash_said(const struct kit_said *s)
+{
+	return epd_xxh3_64(s->id, (size_t)s->n * sizeof *s->id) * 31 +
+	    epd_xxh3_64(s->logprob, (size_t)s->n * sizeof *s->logprob) * 37 +
+	    epd_xxh3_64(s->top, (size_t)s->n * sizeof *s->top);
+}
+
+static inline void
+kit_fault(void *arg, const char *text)
+{
+	(void)arg;
+	printf("# fault: %s\n", text);
+}
+
+/* Faults of the whole store. */
+static inline int
+kit_check(struct kit *k)
+{
+	return epd_flow_check(k->s, "", kit_fault, NULL, kit_why(k));
+}
+
+#endif

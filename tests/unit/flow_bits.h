@@ -1,0 +1,336 @@
+/*
+ * flow_bits.h - one conversation through flow under one setting: whatever the
+ * setting, its tokens, positions, answers and log-probabilities are the same for
+ * a model and a KV dtype, and its pages for a page size besides.
+ */
+#ifndef TESTS_FLOW_BITS_H
+#define TESTS_FLOW_BITS_H
+
+#include <sys/mman.h>
+
+#include "tests/check.h"
+#include "tests/unit/flow.h"
+
+enum {
+	BITS_PROCS, BITS_MODE, BITS_CHUNK, BITS_THREADS, BITS_BATCH, BITS_KV,
+	BITS_PAGE, BITS_FLUSH, BITS_ISA, BITS_FACTORS,
+	BITS_STATES = 8, BITS_DRAWN = 5
+};
+/* Fresh, two turns, runs unlinked before decoding, memory wiped between turns. */
+enum { BITS_FRESH, BITS_TURNS, BITS_UNLINKED, BITS_WIPED };
+
+static int bits_sizes[BITS_FACTORS] = { 2, 4, 5, 2, 3, 2, 2, 2, 3 };
+static const int bits_chunks[] = { 17, 1, 16, 64, 4096 };
+static const int bits_batches[] = { 3, 8, 1 };
+static const char *const bits_isas[] = { "scalar", "avx2", "avx512" };
+
+struct bits_setting {
+	int is[BITS_FACTORS];
+};
+
+struct bits_hash {
+	uint64_t said, pages;
+};
+
+/* In memory shared with the children of the three-process way. */
+struct bits_result {
+	struct kit_said said[BITS_STATES];
+	uint32_t state[BITS_STATES];
+	struct epd_prefilled first, second;
+	int failed;
+	char text[240];
+};
+
+static const char bits_turn1[] =
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Look \"},"
+    "{\"type\":\"image\"},{\"type\":\"image\"},{\"type\":\"text\",\"text\":"
+    "\" and say what has changed.\"}]},{\"role\":\"assistant\",\"content\":"
+    "\"Thank you, I see a river.\"}";
+static const char bits_turn2[] =
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Compare "
+    "with this:\"},{\"type\":\"image\"}]}";
+
+struct bits {
+	struct kit k;
+	struct bits_setting t;
+	struct bits_result *r;
+	const char *a, *b, *c;
+	int n;		/* states */
+};
+
+static inline unsigned
+bits_flush(int on)
+{
+	unsigned was = 0;
+#if defined __x86_64__
+	was = __builtin_ia32_stmxcsr();
+	if (on)
+		__builtin_ia32_ldmxcsr(was | 0x8040);
+#else
+	(void)on;
+#endif
+	return was;
+}
+
+static inline void
+bits_unflush(unsigned was)
+{
+#if defined __x86_64__
+	__builtin_ia32_ldmxcsr(was);
+#else
+	(void)was;
+#endif
+}
+
+static inline void
+bits_fail(struct bits *x, const char *what)
+{
+	x->r->failed = 1;
+	snprintf(x->r->text, sizeof x->r->text, "%.60s: %.170s", what,
+	    x->k.why.text);
+}
+
+static inline void
+bits_encode(struct bits *x)
+{
+	const char *const path[] = { x->a, x->b, x->c };
+	struct epd_encoded e;
+
+	for (int i = 0; i < 3; i++)
+		if (epd_flow_encode(x->k.se, path[i], &e, kit_why(&x->k)) < 0)
+			bits_fail(x, "encode");
+}
+
+static inline void
+bits_turns(struct bits *x)
+{
+	const char *const all[] = { x->a, x->b, x->c, NULL };
+	const char *const two[] = { x->a, x->b, NULL }, *const one[] =
+	    { x->c, NULL };
+	struct bits_result *r = x->r;
+	char json[1024];
+
+	if (x->t.is[BITS_MODE] == BITS_FRESH) {
+		snprintf(json, sizeof json, "[%s,%s]", bits_turn1, bits_turn2);
+		if (kit_messages(&x->k, 0, json, all, 0, &r->second) < 0)
+			bits_fail(x, "prefill");
+		r->state[0] = r->second.state;
+		return;
+	}
+	snprintf(json, sizeof json, "[%s]", bits_turn1);
+	if (kit_messages(&x->k, 0, json, two, 1, &r->first) < 0)
+		bits_fail(x, "first turn");
+	r->state[0] = r->first.state;
+	if (x->t.is[BITS_MODE] == BITS_WIPED)
+		kit_lose(&x->k, 1);
+	snprintf(json, sizeof json, "[%s]", bits_turn2);
+	if (kit_messages(&x->k, r->state[0], json, one, 0, &r->second) < 0)
+		bits_fail(x, "second turn");
+}
+
+static inline void
+bits_prefill(struct bits *x)
+{
+	static const char *const text[BITS_STATES] = {
+		"", "Hello.", "What is it?", "Thank you.", "Is the sky cloudy?",
+		"How many trees?", "Read it.", "Which?"
+	};
+	const char *const one[] = { x->b, NULL };
+	struct epd_prefilled p;
+
+	bits_turns(x);
+	for (int i = 1; i < x->n; i++) {
+		if (kit_say(&x->k, 0, text[i], i % 2 ? one : NULL, &p) < 0)
+			bits_fail(x, "prefill");
+		x->r->state[i] = p.state;
+	}
+}
+
+static inline void
+bits_decode(struct bits *x)
+{
+	if (x->t.is[BITS_MODE] == BITS_UNLINKED)
+		kit_lose(&x->k, 0);
+	if (kit_decode(&x->k, x->r->state, x->n, BITS_DRAWN, x->r->said) < 0)
+		bits_fail(x, "decode");
+}
+
+/* A step in this process, or in a child that opens the store for itself. */
+static inline void
+bits_step(struct bits *x, void (*step)(struct bits *))
+{
+	const int apart = x->t.is[BITS_PROCS], flush = x->t.is[BITS_FLUSH];
+	unsigned was;
+	pid_t pid;
+
+	if (x->r->failed)
+		return;
+	if (apart && (pid = fork()) != 0) {
+		if (scratch_wait(pid) != 0 && !x->r->failed)
+			bits_fail(x, "a child died");
+		return;
+	}
+	if (apart)
+		kit_open(&x->k);
+	was = bits_flush(flush);
+	step(x);
+	bits_unflush(was);
+	if (apart) {
+		kit_close(&x->k);
+		_exit(0);
+	}
+}
+
+/* What is not a matter of bits: what was found, and what was lost. */
+static inline void
+bits_counts(struct bits *x)
+{
+	const struct bits_result *r = x->r;
+	const int mode = x->t.is[BITS_MODE];
+	const uint64_t had = r->first.tokens, all = r->second.tokens;
+
+	if (mode != BITS_FRESH && r->second.reused !=
+	    (mode == BITS_WIPED ? 0 : had - 1))
+		bits_fail(x, "reused tokens");
+	if (r->second.fresh + r->second.reused != all - 1)
+		bits_fail(x, "computed tokens");
+	if ((r->second.lost > 0) != (mode == BITS_WIPED))
+		bits_fail(x, "lost pages of the second turn");
+	if ((r->said[0].end.lost > 0) != (mode == BITS_UNLINKED))
+		bits_fail(x, "lost pages of decoding");
+	for (int i = 0; i < x->n; i++)
+		if (r->said[i].n != BITS_DRAWN || r->said[i].ended != 1)
+			bits_fail(x, "tokens drawn");
+}
+
+/* Hashes of the states under a setting; their number, or 0 if it went wrong. */
+static inline int
+bits_run(const char *model, const struct bits_setting *t,
+    struct bits_hash hash[BITS_STATES])
+{
+	struct bits x = { .t = *t, .n = bits_batches[t->is[BITS_BATCH]] };
+	int ok;
+
+	x.r = mmap(NULL, sizeof *x.r, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (x.r == MAP_FAILED)
+		golden_die("results", "no memory");
+	kit_begin(&x.k, model);
+	x.k.isa = bits_isas[t->is[BITS_ISA]];
+	x.k.threads = t->is[BITS_THREADS] + 1;
+	x.k.config.chunk = bits_chunks[t->is[BITS_CHUNK]];
+	x.k.config.page_tokens = t->is[BITS_PAGE] ? 64 : 16;
+	strcpy(x.k.config.kv_dtype, t->is[BITS_KV] ? "f32" : "bf16");
+	x.a = kit_picture(&x.k, "a.ppm", 84, 56, 1);
+	x.b = kit_picture(&x.k, "b.ppm", 112, 84, 2);
+	x.c = kit_picture(&x.k, "c.ppm", 97, 61, 3);
+	if (!t->is[BITS_PROCS])
+		kit_open(&x.k);
+	bits_step(&x, bits_encode);
+	bits_step(&x, bits_prefill);
+	bits_step(&x, bits_decode);
+	if (t->is[BITS_PROCS])
+		kit_open(&x.k);
+	if (!x.r->failed)
+		bits_counts(&x);
+	for (int i = 0; i < x.n && !x.r->failed; i++) {
+		struct kit_log l = kit_read(&x.k, x.r->state[i], 0);
+
+		hash[i].said = kit_hash_tokens(&l) * 31 +
+		    kit_hash_said(x.r->said + i);
+		hash[i].pages = kit_hash_pages(&l);
+		if (!kit_recount(&x.k, &l))
+			bits_fail(&x, "a page's bytes");
+		kit_log_free(&l);
+	}
+	if (!x.r->failed && kit_check(&x.k) != 0)
+		bits_fail(&x, "check");
+	if (x.r->failed)
+		printf("# %s\n", x.r->text);
+	ok = !x.r->failed;
+	kit_end(&x.k);
+	munmap(x.r, sizeof *x.r);
+	return ok ? x.n : 0;
+}
+
+static inline int
+bits_total(void)
+{
+	int n = 1;
+
+	for (int i = 0; i < BITS_FACTORS; i++)
+		n *= bits_sizes[i];
+	return n;
+}
+
+static inline struct bits_setting
+bits_nth(int n)
+{
+	struct bits_setting t;
+
+	for (int i = 0; i < BITS_FACTORS; n /= bits_sizes[i++])
+		t.is[i] = n % bits_sizes[i];
+	return t;
+}
+
+/* What each of two KV dtypes gives, the pages for each of two sizes. */
+struct bits_want {
+	uint64_t said[2][BITS_STATES], pages[2][2][BITS_STATES];
+	int tried;
+};
+
+static inline int
+bits_begin(const char *model, struct bits_want *w)
+{
+	struct bits_hash hash[BITS_STATES];
+
+	*w = (struct bits_want){ .tried = 0 };
+	for (int i = 0; i < 4; i++) {
+		const int kv = i / 2, page = i % 2;
+		struct bits_setting t = { .is = { 0, 0, 4, 0, 1, kv, page, 0,
+		    bits_sizes[BITS_ISA] - 1 } };
+
+		if (!bits_run(model, &t, hash))
+			return 0;
+		for (int k = 0; k < BITS_STATES; k++) {
+			if (page && w->said[kv][k] != hash[k].said)
+				printf("# state %d: page size changes bits\n",
+				    k);
+			w->said[kv][k] = hash[k].said;
+			w->pages[kv][page][k] = hash[k].pages;
+		}
+	}
+	return 1;
+}
+
+static inline int
+bits_same(const char *model, struct bits_want *w, const struct bits_setting *t)
+{
+	const int kv = t->is[BITS_KV], page = t->is[BITS_PAGE];
+	struct bits_hash hash[BITS_STATES];
+	int n = bits_run(model, t, hash), ok = n > 0;
+
+	for (int i = 0; i < n; i++)
+		ok &= hash[i].said == w->said[kv][i] &&
+		    hash[i].pages == w->pages[kv][page][i];
+	w->tried++;
+	if (!ok)
+		printf("# %s: procs %d mode %d chunk %d threads %d isa %s "
+		    "batch %d kv %s page %d flush %d: other bits\n", model,
+		    t->is[BITS_PROCS] ? 3 : 1, t->is[BITS_MODE],
+		    bits_chunks[t->is[BITS_CHUNK]], t->is[BITS_THREADS] + 1,
+		    bits_isas[t->is[BITS_ISA]],
+		    bits_batches[t->is[BITS_BATCH]], kv ? "f32" : "bf16",
+		    page ? 64 : 16, t->is[BITS_FLUSH]);
+	return ok;
+}
+
+/* What a machine lacks must not stand in for a pair it could try. */
+static inline void
+bits_machine(void)
+{
+	while (!epd_kern_get(bits_isas[bits_sizes[BITS_ISA] - 1]))
+		bits_sizes[BITS_ISA]--;
+}
+
+#endif
