@@ -209,10 +209,29 @@ cli_options(struct cli *c, const struct cli_command *cmd, void *arg, int argc,
 	return first + parse(c, cmd, arg, argc - first, argv + first, 0);
 }
 
+void *
+cli_keep(struct cli *c, void *p)
+{
+	void **kept = p ? realloc(c->kept, ((size_t)c->nkept + 1) *
+	    sizeof *kept) : NULL;
+
+	if (!kept) {
+		free(p);
+		cli_fail(c, NULL, -ENOMEM, NULL);
+		exit(cli_end(c));
+	}
+	c->kept = kept;
+	return c->kept[c->nkept++] = p;
+}
+
 int
 cli_end(struct cli *c)
 {
 	cli_progress_end(c);
 	cli_flush(c);
+	while (c->nkept)
+		free(c->kept[--c->nkept]);
+	free(c->kept);
+	c->kept = NULL;
 	return c->status;
 }

@@ -1,7 +1,5 @@
 /*
- * cli.h - what the commands share: options, messages, output, the store.
- *
- * A command hands in a table of its options and gets back its operands.  Errors
+ * cli.h - what the commands share: options, messages, output, the store.  Errors
  * are one line, `program: operand: sentence`; a run over several operands goes
  * on and exits by the gravest.
  */
@@ -11,8 +9,6 @@
 #include <signal.h>
 
 #include "epd.h"
-
-enum { CLI_SCHEMA = 1, CLI_LINE = 4096 };
 
 /* Keys of the common options that have no letter; a command's own begin later. */
 enum { CLI_STORE = 256, CLI_CONFIG, CLI_TENANT, CLI_ISA, CLI_VERSION, CLI_OWN };
@@ -41,6 +37,8 @@ struct cli {
 	int status;		/* the gravest exit status so far */
 	int out_failed;		/* standard output has been given up */
 	int progress;		/* a progress line is on the terminal */
+	int nkept;
+	void **kept;		/* nkept of them, freed by cli_end */
 	struct epd_config config;
 	struct epd_log log;
 };
@@ -57,6 +55,8 @@ int cli_verb(struct cli *c, const struct cli_command *cmd, int argc,
 int cli_options(struct cli *c, const struct cli_command *cmd, void *arg,
     int argc, char **argv, int first);
 int cli_end(struct cli *c);	/* flush standard output; the exit status */
+/* p, which cli_end frees.  Without memory (p NULL) the process ends. */
+void *cli_keep(struct cli *c, void *p);
 
 extern const struct cli_option cli_common[];
 int cli_takes(const struct cli_command *cmd, const struct cli_option *common);
@@ -70,7 +70,7 @@ _Noreturn void cli_usage(struct cli *c, const char *fmt, ...)
 void cli_fail(struct cli *c, const char *operand, int rc,
     const struct epd_why *why);
 void cli_status(struct cli *c, int status);	/* remember the gravest */
-/* A line for people; the caller asks whether they want it. */
+/* A line for people, if they want it: that is the caller's to ask. */
 void cli_say(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void cli_progress(struct cli *c, const char *what, uint64_t done,
@@ -101,13 +101,12 @@ void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);
 /* On failure the process ends. */
 struct epd_store *cli_store(struct cli *c, int create);
-/* The model when no state says one; NULL if there is none.  The caller frees. */
-char *cli_model(struct cli *c);
+char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
     struct epd_session **out, struct epd_why *why);
 /* What lies at one of two paths from the program's folder; NULL.  The caller frees. */
 char *cli_beside(const char *built, const char *installed);
-/* Operands, - replaced by the lines of standard input; kept to the end. */
+/* Operands, - replaced by the lines of standard input; kept. */
 char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
 /* As epd_ref_parse; with -w a bare s3 is a state of that workflow. */
 int cli_ref(struct cli *c, struct epd_store *s, const char *text,

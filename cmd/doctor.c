@@ -178,7 +178,6 @@ model(struct cli *c, struct epd_jw *w)
 	if (path && rc < 0)
 		cli_fail(c, path, rc, &why);
 	epd_model_close(m);
-	free(path);
 }
 
 int

@@ -356,13 +356,12 @@ listen(struct decode *x, struct epd_store *s, char **operand, int n)
 {
 	struct cli *c = &x->cli;
 
-	x->voice = calloc((size_t)n, sizeof *x->voice);
-	x->group = calloc((size_t)n, sizeof *x->group);
+	x->voice = cli_keep(c, calloc((size_t)n, sizeof *x->voice));
+	x->group = cli_keep(c, calloc((size_t)n, sizeof *x->group));
 	for (int i = 0; i < n; i++) {
 		struct epd_why why = {0};
 		struct voice v = {0};
-		int rc = x->voice && x->group ?
-		    cli_ref(c, s, operand[i], &v.ref, &why) : -ENOMEM;
+		int rc = cli_ref(c, s, operand[i], &v.ref, &why);
 
 		if (rc == 0 && v.ref.kind != EPD_REF_STATE)
 			rc = epd_why(&why, EPD_EUSAGE, "not a state");

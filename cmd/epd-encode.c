@@ -1,6 +1,5 @@
 /* epd-encode.c - image files to features: prints f:HEX, one a line. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -114,7 +113,6 @@ run(struct cli *c, struct epd_store *s, char **operand, int n)
 			print(c, operand[i], &e);
 	}
 	epd_session_close(session);
-	free(model);
 }
 
 int

@@ -350,7 +350,6 @@ run(struct request *r, struct epd_store *s)
 		print(c, &done);
 	}
 	epd_session_close(session);
-	free(model);
 	epd_free(own);
 }
 
@@ -369,6 +368,7 @@ main(int argc, char **argv)
 	s = cli_store(c, 1);
 	if (operands(&r, s, operand, n) == 0)
 		run(&r, s);
+	free(r.images.v);
 	epd_store_close(s);
 	return cli_end(c);
 }

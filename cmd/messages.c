@@ -109,14 +109,9 @@ inlined(struct walk *w, const char *url, struct epd_why *why)
 	if (rc == 0 && fd < 0)
 		rc = -errno;
 	if (rc == 0 && (rc = epd_file_pwrite(fd, b.p, b.n, 0)) == 0) {
-		char *kept;
-
 		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-		if ((kept = strdup(path)))
-			prompt_image(w->c, w->out,
-			    (struct epd_request_image){ .path = kept });
-		else
-			rc = -ENOMEM;
+		prompt_image(w->c, w->out, (struct epd_request_image){
+		    .path = cli_keep(w->c, strdup(path)) });
 	}
 	epd_buf_free(&b);
 	return rc;
@@ -136,7 +131,8 @@ file(struct walk *w, const char *name, struct epd_why *why)
 	close(fd);
 	if (asprintf(&path, "%s%s", w->dir, name) < 0)
 		return -ENOMEM;
-	prompt_image(w->c, w->out, (struct epd_request_image){ .path = path });
+	prompt_image(w->c, w->out, (struct epd_request_image){
+	    .path = cli_keep(w->c, path) });
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 
 #include "cmd/cli.h"
 
-enum { OPERANDS = 1000000 };
+enum { OPERANDS = 1000000, LINE = 4096 };
 
 static const char *
 env(const char *name)
@@ -33,16 +33,6 @@ home(struct epd_buf *out, const char *name, const char *under)
 	return 0;
 }
 
-static void *
-need(struct cli *c, void *p)
-{
-	if (!p) {
-		cli_fail(c, NULL, -ENOMEM, NULL);
-		exit(cli_end(c));
-	}
-	return p;
-}
-
 void
 cli_store_path(struct cli *c, struct epd_buf *out)
 {
@@ -51,8 +41,9 @@ cli_store_path(struct cli *c, struct epd_buf *out)
 	else if (home(out, "XDG_STATE_HOME", ".local/state") < 0)
 		cli_usage(c, "no store: none of --store, EPD_STORE and HOME "
 		    "is set");
-	need(c, out->failed ? NULL : out->p);
 	epd_buf_cstr(out);
+	if (out->failed)
+		cli_keep(c, NULL);
 }
 
 void
@@ -136,10 +127,13 @@ char *
 cli_model(struct cli *c)
 {
 	const char *m = c->model ? c->model : env("EPD_MODEL");
+	char *found;
 
-	return m ? need(c, strdup(m)) :
-	    cli_beside("../../examples/tiny-vlm/model",
+	if (m)
+		return cli_keep(c, strdup(m));
+	found = cli_beside("../../examples/tiny-vlm/model",
 	    "../share/epd/examples/tiny-vlm/model");
+	return found ? cli_keep(c, found) : NULL;
 }
 
 int
@@ -158,7 +152,7 @@ cli_session(struct cli *c, struct epd_store *s, const char *model,
 
 /* One line of standard input without its newline; 0 at the end. */
 static int
-read_line(struct cli *c, char line[CLI_LINE])
+read_line(struct cli *c, char line[LINE])
 {
 	size_t n = 0;
 	int ch;
@@ -166,9 +160,9 @@ read_line(struct cli *c, char line[CLI_LINE])
 	while ((ch = getc(stdin)) != EOF && ch != '\n') {
 		if (ch == '\0')
 			cli_usage(c, "-: standard input is not text");
-		if (n == CLI_LINE - 1)
+		if (n == LINE - 1)
 			cli_usage(c, "-: a line of standard input is longer "
-			    "than %d bytes", CLI_LINE - 1);
+			    "than %d bytes", LINE - 1);
 		line[n++] = (char)ch;
 	}
 	if (ferror(stdin)) {
@@ -190,17 +184,22 @@ put(struct cli *c, struct list *l, const char *text)
 	if (l->n == OPERANDS)
 		cli_usage(c, "more than %d operands", OPERANDS);
 	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 16;
-		l->v = need(c, realloc(l->v, (size_t)l->cap * sizeof *l->v));
+		int cap = l->cap ? 2 * l->cap : 16;
+		void *v = realloc(l->v, (size_t)cap * sizeof *l->v);
+
+		if (!v)
+			cli_keep(c, NULL);
+		l->v = v;
+		l->cap = cap;
 	}
-	l->v[l->n++] = need(c, strdup(text));
+	l->v[l->n++] = cli_keep(c, strdup(text));
 }
 
 char **
 cli_operands(struct cli *c, int argc, char **argv, int first, int *n)
 {
 	struct list l = {0};
-	char line[CLI_LINE];
+	char line[LINE];
 	int had = 0;
 
 	for (int i = first; i < argc; i++) {
@@ -220,7 +219,7 @@ cli_operands(struct cli *c, int argc, char **argv, int first, int *n)
 			cli_usage(c, "-: nothing came from standard input");
 	}
 	*n = l.n;
-	return l.v;
+	return l.n ? cli_keep(c, l.v) : NULL;
 }
 
 int

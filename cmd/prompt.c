@@ -16,10 +16,8 @@ prompt_image(struct cli *c, struct prompt_images *im,
 		int cap = im->cap ? 2 * im->cap : 8;
 		void *v = realloc(im->v, (size_t)cap * sizeof *im->v);
 
-		if (!v) {
-			cli_fail(c, NULL, -ENOMEM, NULL);
-			exit(cli_end(c));
-		}
+		if (!v)
+			cli_keep(c, NULL);
 		im->v = v;
 		im->cap = cap;
 	}

@@ -11,6 +11,8 @@
 
 #include "cmd/cli.h"
 
+enum { SCHEMA = 1 };		/* of everything -j writes */
+
 /* The lines below come from outside in part; none may drive a terminal. */
 static void
 tidy(char *s)
@@ -215,7 +217,7 @@ cli_object(struct epd_jw *w, struct epd_buf *b)
 {
 	*w = (struct epd_jw){ .out = b };
 	epd_jw_begin(w, NULL, '{');
-	epd_jw_int(w, "schema_version", CLI_SCHEMA);
+	epd_jw_int(w, "schema_version", SCHEMA);
 }
 
 int

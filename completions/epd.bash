@@ -12,20 +12,20 @@ _epd_options() {
 	epd-doctor) echo --model --threads --json --verbose --quiet --store \
 		--config --isa --help --version ;;
 	epd-help) echo --help --version ;;
-	epd-encode) echo $_epd_common ;;
-	epd-prefill) echo $_epd_common --workflow --prompt --file --image \
+	epd-encode) echo "$_epd_common" ;;
+	epd-prefill) echo "$_epd_common" --workflow --prompt --file --image \
 		--system --role --messages --tools --raw --continue \
 		--vision-id --no-generation --ttl --expect --key ;;
-	epd-decode) echo $_epd_common --workflow --predict --temp --top-k \
+	epd-decode) echo "$_epd_common" --workflow --predict --temp --top-k \
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
-	epd-state) echo $_epd_house ;;
-	'epd-state ls') echo $_epd_house --long --features ;;
-	'epd-state show') echo $_epd_house --tokens --text ;;
-	'epd-state log') echo $_epd_house --verify ;;
-	'epd-state release') echo $_epd_house --recursive --reason ;;
-	'epd-state metrics') echo $_epd_house --reset ;;
-	'epd-state '*) echo $_epd_house ;;
+	epd-state) echo "$_epd_house" ;;
+	'epd-state ls') echo "$_epd_house" --long --features ;;
+	'epd-state show') echo "$_epd_house" --tokens --text ;;
+	'epd-state log') echo "$_epd_house" --verify ;;
+	'epd-state release') echo "$_epd_house" --recursive --reason ;;
+	'epd-state metrics') echo "$_epd_house" --reset ;;
+	'epd-state '*) echo "$_epd_house" ;;
 	esac
 }
 

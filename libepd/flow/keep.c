@@ -227,8 +227,10 @@ leftover(void *arg, const char *name)
 	struct stat st;
 
 	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)) ||
-	    fstatat(g->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (uint64_t)st.st_mtim.tv_sec * 1000 + GRACE_MS >
+	    fstatat(g->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	/* One linked into place has done its work, and may be written on. */
+	if (st.st_nlink < 2 && (uint64_t)st.st_mtim.tv_sec * 1000 + GRACE_MS >
 	    epd_clock_wall_ms())
 		return 0;
 	if (unlinkat(g->dir, name, 0) == 0)
@@ -248,12 +250,25 @@ static void
 bury(struct gc *g, const char *name)
 {
 	struct stat st;
+	int dir, lock;
 
-	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (uint64_t)st.st_mtim.tv_sec * 1000 + 60 * GRACE_MS <
-	    epd_clock_wall_ms() &&
-	    unlinkat(g->s->workflows, name, AT_REMOVEDIR) == 0)
+	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    (uint64_t)st.st_mtim.tv_sec * 1000 + 60 * GRACE_MS >
+	    epd_clock_wall_ms())
+		return;
+	dir = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY, 0);
+	if (dir < 0)
+		return;
+	/* With its lock in hand nobody begins a log there meanwhile. */
+	lock = epd_file_open(dir, "lock", O_RDWR, 0);
+	if ((lock == -ENOENT || (lock >= 0 && epd_lock_try(lock) == 0)) &&
+	    faccessat(dir, "log.00000001", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    faccessat(dir, "checkpoint", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    epd_file_remove(g->s->workflows, name) == 0)
 		g->out->temporaries++;
+	if (lock >= 0)
+		close(lock);
+	close(dir);
 }
 
 static int

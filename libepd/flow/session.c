@@ -94,8 +94,8 @@ epd_session_open(struct epd_session **out, struct epd_store *store,
 	    epd_model_dirfd(s->model), why)) < 0 ||
 	    (rc = epd_weights_snapshot(store, s->model, s->snapshot, why)) < 0)
 		goto fail;
-	if (store->config.page_tokens % 16 || store->config.page_tokens == 48) {
-		rc = epd_why(why, EPD_EUSAGE, "page.tokens is 16, 32 or 64, not "
+	if (store->config.page_tokens != 16 && store->config.page_tokens != 64) {
+		rc = epd_why(why, EPD_EUSAGE, "page.tokens is 16 or 64, not "
 		    "%lld", (long long)store->config.page_tokens);
 		goto fail;
 	}

@@ -5,6 +5,13 @@
 #include "shard/table.h"
 
 #define EPD_CHECKPOINT "checkpoint"
+#define EPD_CHECKPOINT_MAGIC "epd-chk\n"
+
+enum {
+	EPD_CHECKPOINT_VERSION = 1,
+	EPD_CHECKPOINT_HEAD = 96, EPD_CHECKPOINT_NODE = 48,	/* bytes */
+	EPD_CHECKPOINT_NODES = 1, EPD_CHECKPOINT_STATES = 2,	/* sections */
+};
 
 /* A body's bytes, on loan until the next call. */
 typedef int epd_body_fn(void *arg, const struct epd_node *n,
@@ -26,7 +33,9 @@ int epd_checkpoint_write(int dirfd, const struct epd_table *t,
  */
 int epd_checkpoint_read(int dirfd, struct epd_table **out, uint32_t *segment,
     uint64_t *size, struct epd_why *why);
-/* The same from an open file, which is the table's from then on. */
+/* Only where the log goes on from the checkpoint there, and its size. */
+int epd_checkpoint_peek(int dirfd, uint32_t *segment, uint64_t *size);
+/* The same as read from an open file, which is the table's from then on. */
 int epd_checkpoint_load(int fd, struct epd_table **out, uint32_t *segment,
     uint64_t *size, struct epd_why *why);
 

@@ -86,8 +86,10 @@ load_once(struct epd_shard *s, struct epd_table **out, struct epd_why *why)
 		    "workflow");
 	if (rc)
 		epd_table_free(*out);
-	else
+	if (!rc) {
 		s->checkpoint_size = size;
+		s->checkpoint_segment = segment;
+	}
 	return rc == -ENOENT ? epd_why(why, -ESTALE, "checkpoint: the log goes "
 	    "on in log.%08u, which is gone", segment) : rc;
 }
@@ -297,6 +299,7 @@ epd_shard_save(struct epd_shard *s, struct epd_why *why)
 	    s->o.log_keep >= segment ? 0 : segment - (uint32_t)s->o.log_keep);
 	/* From the file the bodies need no memory; without it all goes on. */
 	s->checkpoint_size = size;
+	s->checkpoint_segment = segment;
 	if (!epd_checkpoint_read(s->dirfd, &t, &segment, &size, NULL)) {
 		epd_table_free(s->table);
 		s->table = t;

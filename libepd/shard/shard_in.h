@@ -17,7 +17,8 @@ struct epd_shard {
 	struct epd_shard_options o;
 	struct epd_wal *wal;
 	struct epd_table *table;
-	uint64_t checkpoint_size;
+	uint64_t checkpoint_size;	/* of the newest one known, and */
+	uint32_t checkpoint_segment;	/* where the log goes on from it */
 	struct epd_arena lent;
 	uint64_t lending;
 	struct epd_arena pass;		/* of one node during epd_shard_runs */

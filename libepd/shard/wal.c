@@ -14,8 +14,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,13 +23,7 @@
 #include "base/file.h"
 #include "shard/wal_in.h"
 
-enum { WINDOW = 65536, TIP_TRIES = 50 };
-
-void
-epd_wal_name(char name[EPD_WAL_NAME], uint32_t segment)
-{
-	snprintf(name, EPD_WAL_NAME, "log.%08u", segment);
-}
+enum { WINDOW = 65536, TIP_TRIES = 20 };
 
 int
 epd_wal_open(struct epd_wal **out, int dirfd, int flags,
@@ -72,12 +64,6 @@ void
 epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16])
 {
 	memcpy(uuid, w->seg.uuid, 16);
-}
-
-int
-epd_wal_exists(const struct epd_wal *w, const char *name)
-{
-	return !faccessat(w->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 int
@@ -394,38 +380,4 @@ int
 epd_wal_tipless(const struct epd_wal *w)
 {
 	return w->tip_bad;
-}
-
-static int
-each_segment(void *arg, const char *name)
-{
-	uint32_t *range = arg;
-	unsigned long n;
-	char *end;
-
-	if (strncmp(name, "log.", 4) || strlen(name) != 12)
-		return 0;
-	n = strtoul(name + 4, &end, 10);
-	if (*end || !n)
-		return 0;
-	if (!range[0] || n < range[0])
-		range[0] = (uint32_t)n;
-	if (n > range[1])
-		range[1] = (uint32_t)n;
-	return 0;
-}
-
-int
-epd_wal_range(int dirfd, uint32_t *first, uint32_t *last)
-{
-	uint32_t range[2] = { 0, 0 };
-	int rc = epd_dir_each(dirfd, each_segment, range);
-
-	if (rc)
-		return rc;
-	if (!range[0])
-		return -ENOENT;
-	*first = range[0];
-	*last = range[1];
-	return 0;
 }

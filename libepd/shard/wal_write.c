@@ -325,35 +325,3 @@ epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
 	rc = publish(w);
 	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
 }
-
-struct sweep {
-	int dirfd;
-	uint32_t first;
-};
-
-static int
-sweep_one(void *arg, const char *name)
-{
-	const struct sweep *s = arg;
-	char mine[EPD_WAL_NAME];
-	uint32_t n = 0;
-
-	if (!strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)))
-		return unlinkat(s->dirfd, name, 0) < 0 ? -errno : 0;
-	if (strncmp(name, "log.", 4) || strlen(name) != 12)
-		return 0;
-	for (int i = 4; name[i] >= '0' && name[i] <= '9'; i++)
-		n = n * 10 + (uint32_t)(name[i] - '0');
-	epd_wal_name(mine, n);
-	if (!n || n >= s->first || strcmp(mine, name))
-		return 0;
-	return unlinkat(s->dirfd, name, 0) < 0 ? -errno : 0;
-}
-
-int
-epd_wal_sweep(struct epd_wal *w, uint32_t first)
-{
-	struct sweep s = { w->dirfd, first };
-
-	return epd_dir_each(w->dirfd, sweep_one, &s);
-}

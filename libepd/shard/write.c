@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "shard/checkpoint.h"
 #include "shard/life.h"
 #include "shard/shard_in.h"
 
@@ -123,16 +124,37 @@ append(struct epd_shard *s, struct epd_why *why)
 	return rc;
 }
 
-/* After an append: a checkpoint if it is time.  The append stands regardless. */
+/*
+ * Whether the log has grown enough.  Where the checkpoint that was to come with
+ * this segment is missing (a crash, a full disk) an eighth is enough.
+ */
+static int
+is_due(struct epd_shard *s)
+{
+	const struct epd_wal_pos *pos = epd_wal_pos(s->wal);
+	uint64_t due = s->o.checkpoint_bytes;
+
+	if (pos->offset < due / 8)
+		return 0;
+	/* Another process may have written it. */
+	if (s->checkpoint_segment != pos->segment)
+		epd_checkpoint_peek(s->dirfd, &s->checkpoint_segment,
+		    &s->checkpoint_size);
+	if (due < s->checkpoint_size)
+		due = s->checkpoint_size;
+	if (pos->segment > 1 && s->checkpoint_segment != pos->segment)
+		due /= 8;
+	return pos->offset >= due;
+}
+
+/* After an append, which stands whatever becomes of the checkpoint. */
 static void
 save_if_due(struct epd_shard *s)
 {
-	uint64_t due = s->o.checkpoint_bytes > s->checkpoint_size ?
-	    s->o.checkpoint_bytes : s->checkpoint_size;
 	struct epd_why why = { "" };
 	int rc;
 
-	if (epd_wal_pos(s->wal)->offset < due)
+	if (!is_due(s))
 		return;
 	rc = epd_shard_save(s, &why);
 	if (rc)

@@ -109,3 +109,31 @@ load helper
 	[[ $stderr == *"pages had been lost and were computed again"* ]]
 	[ "$(epd-state show -j "$s@1" | jq -c '[.kv_pages[].checksum]')" = "$want" ]
 }
+
+@test "many processes at once in one workflow" {
+	for i in 1 2 3 4 5 6 7 8; do
+		ask "Question $i?" -w busy >s$i 2>err$i &
+	done
+	wait
+	cat err? s? >all
+	[ "$(sort -V all)" = "$(printf 'busy/s%d\n' 1 2 3 4 5 6 7 8)" ]
+	epd-decode -n 4 - <all >/dev/null
+	epd-state check busy
+}
+
+@test "killed at any moment, the next run draws the same text" {
+	want=$(epd-decode -n 60 --temp 1 -s 4 --ignore-eos "$(ask 'Describe it.')")
+	for ms in 5 10 15 20 30 40 60 80 120; do
+		s=$(ask 'Describe it.')
+		epd-decode -n 60 --temp 1 -s 4 --ignore-eos "$s" >/dev/null &
+		pid=$!
+		sleep "$(printf '0.%03d' $ms)"
+		kill -9 $pid 2>/dev/null || true
+		wait $pid || true
+		[ "$(epd-state show -j "$s" | jq .versions)" -eq 1 ] || continue
+		[ "$(epd-decode -n 60 --temp 1 -s 4 --ignore-eos "$s")" = "$want" ]
+	done
+	epd-state gc
+	epd-state check
+	[ "$(epd-state gc -j | jq '.runs + .orphans')" -eq 0 ]
+}

@@ -225,3 +225,30 @@ Hi there<|im_end|>
 	run --separate-stderr -2 epd-decode -v -n 1 -m same "$s"
 	[[ $stderr == *'[MODEL_MISMATCH]'* ]]
 }
+
+@test "interrupted, nothing has changed" {
+	s=$(epd-prefill -p hello)
+	printf 'engine:\n  chunk: 1\n' >>"$EPD_CONFIG"
+	seq 1 500 >long
+	env --default-signal=INT epd-prefill --isa scalar -t 1 -f long "$s" 2>err &
+	pid=$!
+	sleep 0.3
+	kill -INT $pid 2>/dev/null || true
+	status=0
+	wait $pid || status=$?
+	[ "$status" -eq 130 ] || skip "it had ended already ($status)"
+	[ "$(cat err)" = 'epd-prefill: interrupted, nothing has changed' ]
+	[ "$(epd-state show -j "$s" | jq .versions)" -eq 1 ]
+}
+
+@test "a progress line on a terminal is gone at the end" {
+	command -v script >/dev/null || skip 'no script(1)'
+	printf 'engine:\n  chunk: 16\n' >>"$EPD_CONFIG"
+	seq 1 100 >long
+	TERM=xterm script -qec 'epd-prefill -f long' /dev/null >out
+	grep -q 'prefill [0-9]* of [0-9]*' out
+	# What stands on the last line is the state alone.
+	[ "$(tail -1 out | sed 's/.*\x1b\[K//' | tr -d '\r')" = w1/s1 ]
+	TERM=xterm script -qec 'epd-prefill -q -f long' /dev/null >out
+	run -1 grep -q prefill out
+}

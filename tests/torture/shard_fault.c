@@ -33,7 +33,7 @@ TEST(killed_at_every_call_often)
 		int rc = -SIGKILL;
 
 		for (int n = 1; rc == -SIGKILL && !check_failed; n++)
-			rc = fault_kill(n);
+			rc = fault_kill(n, NULL);
 		CHECK_INT(rc, 0);
 	}
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "flow/flow.h"
@@ -25,12 +26,43 @@ struct kit {
 	struct epd_config config;
 	int dir;
 	char path[200], store[240];
-	const char *model, *isa;
-	int threads;
+	const char *model, *isa, *tenant;
+	int threads, vision_id;
+	char other[260];	/* kit_model's */
 	struct epd_store *s;
 	struct epd_session *se;
 	struct epd_why why;
 };
+
+static char kit_left[8][200];	/* folders that are not removed yet */
+
+static inline void
+kit_sweep(void)
+{
+	for (int i = 0; i < 8; i++)
+		if (*kit_left[i]) {
+			memcpy(scratch_path, kit_left[i], sizeof kit_left[i]);
+			scratch_close(-1);
+			*kit_left[i] = '\0';
+		}
+}
+
+/* A test that ended early leaves its folder to the end of the program. */
+static inline void
+kit_remember(const struct kit *k, int done)
+{
+	static int begun;
+
+	if (!begun++)
+		atexit(kit_sweep);
+	for (int i = 0; i < 8; i++)
+		if (done ? !strcmp(kit_left[i], k->path) : !*kit_left[i]) {
+			memcpy(kit_left[i], k->path, sizeof kit_left[i]);
+			if (done)
+				*kit_left[i] = '\0';
+			return;
+		}
+}
 
 /* A folder, and the configuration of a store in it; nothing is open yet. */
 static inline void
@@ -42,6 +74,7 @@ kit_begin(struct kit *k, const char *model)
 	if (k->dir < 0)
 		golden_die("scratch folder", strerror(errno));
 	snprintf(k->path, sizeof k->path, "%.199s", scratch_path);
+	kit_remember(k, 0);
 	snprintf(k->store, sizeof k->store, "%s/store", k->path);
 	snprintf(k->config.memory_dir, sizeof k->config.memory_dir, "%s/memory",
 	    k->path);
@@ -53,6 +86,7 @@ kit_try_open(struct kit *k)
 {
 	const struct epd_store_options so = {
 		.path = k->store, .config = &k->config, .create = 1,
+		.tenant = k->tenant,
 	};
 	const struct epd_session_options o = {
 		.model = k->model, .isa = k->isa, .threads = k->threads,
@@ -93,6 +127,7 @@ static inline void
 kit_end(struct kit *k)
 {
 	kit_close(k);
+	kit_remember(k, 1);
 	snprintf(scratch_path, sizeof scratch_path, "%s", k->path);
 	scratch_close(k->dir);
 }
@@ -137,6 +172,54 @@ kit_picture(struct kit *k, const char *name, int w, int h, uint32_t seed)
 	return p;
 }
 
+/*
+ * A model as `from`, but for one file: of it every `old` is `new`, or it is left
+ * out (old NULL), or another file stands for it (old NULL, new its path).
+ */
+static inline const char *
+kit_model(struct kit *k, const char *from, const char *file, const char *old,
+    const char *new)
+{
+	char path[600], real[400];
+	struct dirent *e;
+	DIR *d = opendir(from);
+
+	snprintf(k->other, sizeof k->other, "%s/model", k->path);
+	if (!d || (mkdir(k->other, 0700) && errno != EEXIST))
+		golden_die(from, "cannot be copied");
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof path, "%s/%s", from, e->d_name);
+		if (*e->d_name == '.' || !realpath(path, real))
+			continue;
+		snprintf(path, sizeof path, "%s/%s", k->other, e->d_name);
+		unlink(path);
+		if (strcmp(e->d_name, file) && symlink(real, path))
+			golden_die(path, "cannot be linked");
+	}
+	closedir(d);
+	snprintf(path, sizeof path, "%s/%s", k->other, file);
+	unlink(path);
+	if (!old && new && (!realpath(new, real) || symlink(real, path)))
+		golden_die(path, "cannot be linked");
+	if (old) {
+		struct epd_buf b;
+		const char *p, *q;
+		FILE *f = fopen(path, "wb");
+
+		snprintf(real, sizeof real, "%s/%s", from, file);
+		b = golden_read(real);
+		p = epd_buf_cstr(&b);
+		if (!f || !strstr(p, old))
+			golden_die(path, "cannot be changed");
+		for (; (q = strstr(p, old)); p = q + strlen(old))
+			fprintf(f, "%.*s%s", (int)(q - p), p, new);
+		fputs(p, f);
+		fclose(f);
+		epd_buf_free(&b);
+	}
+	return k->other;
+}
+
 static inline struct epd_json *
 kit_json(const char *text)
 {
@@ -172,7 +255,7 @@ kit_messages(struct kit *k, uint32_t state, const char *json,
 	struct epd_prefill p = {
 		.kind = EPD_PROMPT_MESSAGES, .messages = j, .role = "user",
 		.images = im, .nimages = kit_images(im, paths),
-		.no_generation = no_generation,
+		.no_generation = no_generation, .vision_id = k->vision_id,
 		.workflow = "w1", .state = state,
 	};
 	int rc = epd_flow_prefill(k->se, &p, out, kit_why(k));
@@ -400,6 +483,49 @@ kit_recount(struct kit *k, const struct kit_log *l)
 		    l->page[i].sum;
 		epd_run_close(run);
 	}
+	epd_workflow_close(&w);
+	return good;
+}
+
+/*
+ * Whether the pages are those of all tokens computed at once, and so many as
+ * there are tokens but the last.
+ */
+static inline int
+kit_replay(struct kit *k, const struct kit_log *l)
+{
+	const uint64_t t = (uint64_t)k->se->shape.tokens;
+	struct epd_page_entry *e = NULL;
+	struct epd_version v = {0};
+	struct epd_runs *runs;
+	struct epd_workflow w;
+	struct epd_seq q;
+	uint64_t rows = l->npages ? (uint64_t)(l->npages - 1) * t +
+	    l->page[l->npages - 1].rows : 0;
+	int good;
+
+	if (epd_workflow_open(&w, k->s, "w1", 0, kit_why(k)) < 0 ||
+	    epd_runs_new(&runs) < 0)
+		golden_die("replay", k->why.text);
+	epd_seq_begin(&q, k->se, &w, runs);
+	if (epd_seq_extend(&q, l->ids, l->n, l->image, NULL, l->nimages,
+	    &k->why) < 0 || epd_seq_compute(&q, rows, NULL, &k->why) < 0 ||
+	    epd_seq_publish(&q, &v, &e, &k->why) < 0)
+		golden_die("replay", k->why.text);
+	good = v.first_page == 0 && v.npages == (uint64_t)l->npages &&
+	    (rows == l->n || rows + 1 == l->n);
+	for (long i = 0; good && i < l->npages; i++) {
+		good = e[i].rows == l->page[i].rows &&
+		    e[i].sum == l->page[i].sum &&
+		    epd_name_equal(&e[i].name, &l->page[i].name);
+		if (!good)
+			printf("# page %ld differs\n", i);
+	}
+	if (v.run)
+		epd_run_free(w.runs, v.run);
+	epd_free(e);
+	epd_seq_free(&q);
+	epd_runs_free(runs);
 	epd_workflow_close(&w);
 	return good;
 }

@@ -268,11 +268,16 @@ TEST(calls_refused)
 	epd_model_close(m);
 }
 
-/* The checkpoint with one tensor's bytes changed, or all widened to F32. */
+/*
+ * The checkpoint with a value in one tensor, or in all whose name begins so if
+ * that ends in a dot; or all widened to F32.
+ */
 static void
 rewrite(struct dir *d, const char *checkpoint, const char *tensor,
     uint32_t value, int widen)
 {
+	const size_t len = strlen(tensor);
+	const int all = len > 0 && tensor[len - 1] == '.';
 	char path[200];
 	struct epd_buf head = { 0 }, data = { 0 }, file = { 0 };
 	struct epd_json_iter it;
@@ -293,7 +298,8 @@ rewrite(struct dir *d, const char *checkpoint, const char *tensor,
 		for (long i = 0; i < n * 2; i++) {
 			uint32_t u = (uint32_t)(p[2 * i] | p[2 * i + 1] << 8);
 
-			if (!strcmp(it.key, tensor) && i == 3)
+			if (all ? !strncmp(it.key, tensor, len) :
+			    i == 3 && !strcmp(it.key, tensor))
 				u = value;
 			if (widen)
 				epd_pack_u32(&data, u << 16);
@@ -406,6 +412,49 @@ TEST(numbers_that_are_not_finite)
 		epd_model_close(m);
 	}
 	dir_free(&d);
+}
+
+/* Values too small for normal numbers, and a caller that flushes such. */
+TEST(denormals_stay)
+{
+#if defined __x86_64__
+	const unsigned was = __builtin_ia32_stmxcsr();
+	struct dir d = dir_new();
+	struct epd_model *m = NULL;
+	struct seq *s[2];
+	struct epd_engine *e;
+	float v;
+
+	rewrite(&d, "qwen2vl-tiny", "model.layers.0.self_attn.v_proj.", 1, 0);
+	CHECK_INT(epd_model_open(&m, d.path, NULL), 0);
+	for (int threads = 1; threads <= 2; threads++) {
+		e = engine(m, threads);
+		for (int k = 0; k < 2; k++) {
+			struct epd_chunk c;
+			int rc;
+
+			s[k] = seq_new(m, EPD_F32, 16);
+			s[k]->n = 5;
+			seq_place(s[k]);
+			c = seq_chunk(s[k], 0, 5, NULL, 0);
+			__builtin_ia32_ldmxcsr(k ? was | 0x8040 : was);
+			rc = epd_forward(e, &s[k]->shape, &c, 1, NULL);
+			__builtin_ia32_ldmxcsr(was);
+			CHECK_INT(rc, 0);
+		}
+		v = seq_kv(s[0], 0, 0, 1, 0, 0);
+		CHECK(v != 0 && !isnormal(v));
+		CHECK(!memcmp(s[0]->page[0], s[1]->page[0],
+		    epd_page_bytes(m, &s[0]->shape)));
+		seq_free(s[0]);
+		seq_free(s[1]);
+		epd_engine_free(e);
+	}
+	epd_model_close(m);
+	dir_free(&d);
+#else
+	SKIP("no flush-to-zero flag is known here");
+#endif
 }
 
 static long left;

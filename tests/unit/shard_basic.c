@@ -253,6 +253,34 @@ TEST(checkpoints_keep_everything)
 	}
 }
 
+/* Keys answer from a checkpoint as they do from the log. */
+TEST(keys_are_kept)
+{
+	int dir = scratch_open();
+	struct epd_shard *s;
+	uint32_t id, version = 0;
+
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(shard_create(s, 1, 0, &id), 0);
+	CHECK_INT(shard_advance(s, 1, 1, 41, 2, 0, &version), 0);
+	CHECK_INT(shard_advance(s, 1, 2, 42, 2, 0, &version), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(shard_advance(s, 1, 1, 41, 2, 0, &version), 0);
+		CHECK_INT(version, 2);
+		CHECK_INT(shard_advance(s, 1, 2, 42, 2, 0, &version), 0);
+		CHECK_INT(version, 3);
+		/* A key is of one version. */
+		CHECK_INT(shard_advance(s, 1, 1, 42, 2, 0, &version),
+		    EPD_EVERSION);
+		CHECK_INT(epd_shard_checkpoint(s, NULL), 0);
+		epd_shard_close(s);
+		CHECK_INT(shard_open(&s, dir, 0), 0);
+	}
+	CHECK_INT(epd_shard_lsn(s), 3);
+	epd_shard_close(s);
+	scratch_close(dir);
+}
+
 TEST(a_lock_held_is_told)
 {
 	int dir = scratch_open();

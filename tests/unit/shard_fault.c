@@ -33,9 +33,19 @@ TEST(killed_at_every_call)
 	int rc = -SIGKILL, n;
 
 	for (n = 1; rc == -SIGKILL && !check_failed; n++)
-		rc = fault_kill(n);
+		rc = fault_kill(n, NULL);
 	CHECK_INT(rc, 0);
 	CHECK(n > 60);
+}
+
+TEST(killed_before_every_flush)
+{
+	int rc = -SIGKILL, n;
+
+	for (n = 1; rc == -SIGKILL && !check_failed; n++)
+		rc = fault_kill(n, "fdatasync");
+	CHECK_INT(rc, 0);
+	CHECK(n > FAULT_OPS);
 }
 
 /* A failed flush: this handle stops, and what was not flushed is not trusted. */

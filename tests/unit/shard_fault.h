@@ -41,27 +41,62 @@ fault_each(int err, int how, const char *only, int stride, int sync)
 		fault_one(n, err, how, only, sync);
 }
 
-/* A child is killed at its nth call. */
+/*
+ * What a reader sees of the operations: how many states.  -1: it is refused,
+ * which it may be where a kill, as fault.h has it, left half a tip.
+ */
 static inline int
-fault_kill(int n)
+fault_seen(int dir)
+{
+	struct epd_shard *s;
+	struct epd_state st;
+	int n = shard_open(&s, dir, 1);
+
+	if (n)
+		return n == EPD_ECORRUPT ? -1 : 0;
+	for (uint32_t id = 0; !epd_shard_next(s, id, &st); id = st.id)
+		n++;
+	epd_shard_close(s);
+	return n;
+}
+
+/*
+ * A child is killed at its nth call, or its nth of one kind.  Killed before a
+ * flush it has published no more than it was told is durable.
+ */
+static inline int
+fault_kill(int n, const char *only)
 {
 	struct fault_score *score = mmap(NULL, sizeof *score,
 	    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int dir = scratch_open(), rc;
+	int dir = scratch_open(), rc, acked = 0, seen;
 	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
 		fault_arm(n, 0, FAULT_KILL);
+		fault.only = only;
+		/* Else it may die in the checkpoint after what it published. */
+		if (only)
+			fault_checkpoint = 1 << 20;
 		fault_work(score, dir, 1);
 		_exit(0);
 	}
 	rc = scratch_wait(pid);
+	for (int k = 0; k < FAULT_OPS; k++)
+		acked += pid > 0 && rc && score->rc[k] == 0;
+	seen = fault_seen(dir);
+	/* Its score is all zero if it died before it had one. */
+	if (rc == -SIGKILL && acked < FAULT_OPS && seen >= 0 && (seen < acked ||
+	    seen > acked + !(only && !strcmp(only, "fdatasync")))) {
+		printf("# %d acknowledged, a reader sees %d\n", acked, seen);
+		check_failed = 1;
+	}
 	if (rc == -SIGKILL || !rc)
 		fault_verify(score, dir);
 	if (check_failed)
-		printf("# killed at call %d\n", n);
+		printf("# killed at call %d of %s\n", n, only ? only : "any");
 	scratch_close(dir);
 	munmap(score, sizeof *score);
 	return rc;

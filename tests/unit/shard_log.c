@@ -131,6 +131,35 @@ TEST(missing_parts)
 	scratch_close(dir);
 }
 
+/* Parts of another workflow do not pass for this one's. */
+TEST(foreign_parts)
+{
+	static const char *const part[] = { "tip", "checkpoint",
+	    "log.00000002" };
+	int dir = scratch_open(), rc, sound;
+	static struct log_history a, b;
+
+	CHECK_INT(log_run(&a, dir, 8, 4, 0), 0);
+	epd_file_remove(dir, "log.00000002");
+	epd_file_remove(dir, "checkpoint");
+	epd_file_remove(dir, "tip");
+	CHECK_INT(log_run(&b, dir, 8, 4, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		struct shard_file *f = shard_file(&a.at[8], part[i]);
+
+		CHECK_INT(shard_lay(&b.at[8], dir), 0);
+		CHECK(log_look(dir, &rc) == b.hash[8]);
+		CHECK_INT(shard_put(dir, f->name, f->data.p, f->data.n), 0);
+		log_look(dir, &rc);
+		CHECK_INT(rc, EPD_ECORRUPT);
+		log_settle(dir, &rc, &sound, 1);
+		CHECK_INT(rc, EPD_ECORRUPT);
+	}
+	log_free(&a);
+	log_free(&b);
+	scratch_close(dir);
+}
+
 int
 main(int argc, char **argv)
 {

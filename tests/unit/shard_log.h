@@ -317,7 +317,7 @@ log_flip(int steps, int save, int keep, int all, int stride)
 		for (size_t at = 0; at < im->file[i].data.n; at++) {
 			struct shard_file *f = &im->file[i];
 			struct shard_image left;
-			uint8_t bit = all ? 255 : (uint8_t)(1 <<
+			uint8_t bit = (uint8_t)(all ? 255 : 1 <<
 			    shard_mix(++r) % 8);
 
 			if (!strcmp(f->name, "lock"))

@@ -16,12 +16,14 @@ struct fault_score {
 	int opened;
 };
 
+static uint64_t fault_checkpoint = 1500;	/* two or three a run */
+
 static inline struct epd_shard_options
 fault_options(int sync)
 {
 	struct epd_shard_options o = shard_plain;
 
-	o.checkpoint_bytes = 1500;	/* two or three a run */
+	o.checkpoint_bytes = fault_checkpoint;
 	o.log_keep = 1;
 	o.sync = sync;
 	return o;

@@ -12,10 +12,10 @@
 
 #include "engine/kern/gemm.h"
 
-enum { MAXROWS = 192, MAXCHUNK = 1024, WHOLE = 1024 };
+enum { MAXROWS = 192, MAXCHUNK = 1024, WHOLE = 1024, MANY = 16 };
 #include <stdlib.h>
 static long env(const char*n,long d){const char*p=getenv(n);return p?atol(p):d;}
-#define PART env("PART",1024)
+#define PART env("PART",768)
 #define GROUP env("GROUP",64)
 #define AHEAD env("AHEAD",4)
 
@@ -125,11 +125,11 @@ static void
 divide(struct job *j)
 {
 	const long mr = j->kern->mr;
-	const long room = epd_pool_cache(j->pool) / 16 * 11 / 4;
+	const long room = epd_pool_cache(j->pool) / 16 * env("ROOM",8) / 4;
 	long fit, blocks, parts;
 
 	j->part = j->k16;
-	if (j->k16 > WHOLE && j->m * j->k16 > room) {
+	if (j->m > mr && j->k16 > (j->m < MANY ? 2 * WHOLE : WHOLE)) {
 		parts = (j->k16 + PART - 1) / PART;
 		j->part = (j->k16 / 16 + parts - 1) / parts * 16;
 	}

@@ -7,44 +7,65 @@
 
 #include "engine/kern/fold.h"
 
+/*
+ * What is fetched for later while a tile computes, as many bytes as it uses:
+ * line after line where rows are short, one line of each column in turn where
+ * they are long or only a part of them is used.  n lines a step, each `apart`
+ * from the last; from one step to the next `by`, then `turn` - by, and again.
+ */
+struct fetch {
+	const char *p;
+	long n, apart, by, turn;
+};
+
+INLINE struct fetch
+fetch(enum epd_type t, int cols, const struct epd_tile *g, long col)
+{
+	const long size = tsize(t), ldw = g->ldw * size, line = 64;
+	const int linear = g->ldw == g->k && ldw <= LINEAR;
+	struct fetch f = { (const char *)g->w + col * ldw + g->ahead,
+	    cols * size / 4, linear ? line : ldw, 0, 0 };
+
+	if (cols * size < 4)		/* half a line a step */
+		f.n = 1, f.by = line / 2, f.turn = line;
+	else if (linear)
+		f.by = line * f.n, f.turn = 2 * f.by;
+	else if (t == EPD_F32)		/* a line of each column a step */
+		f.by = line, f.turn = 2 * line;
+	else				/* of every other column */
+		f.by = f.n * ldw, f.turn = line;
+	return f;
+}
+
 INLINE void
 tile(enum epd_type t, int rows, int cols, const struct epd_tile *g, long col)
 {
-	const long size = tsize(t), ldw = g->ldw * size, ahead = g->ahead;
-	const long n = (g->k / 16 + cols - 1) / cols;	/* steps to fetch a column */
+	const long size = tsize(t), ldw = g->ldw * size, k = g->k % 16;
+	struct fetch f = fetch(t, cols, g, col);
 	const float *a = g->a;
 	const char *w = (const char *)g->w + col * ldw;
+	const char *end = w + g->k / 16 * 16 * size;
 	float *lanes = g->lanes + col * rows * 16;
 	vn c[MR][NR][NH];
-	const long k = g->k % 16;
 
 	UNROLL for (int i = 0; i < rows; i++)
 		UNROLL for (int j = 0; j < cols; j++)
 			UNROLL for (int h = 0; h < NH; h++)
 				c[i][j][h] = g->first ? vset(0) : vld(lanes +
 				    ((j * rows + i) * NH + h) * VN);
-	/*
-	 * As many bytes are fetched as are used, and one column after the
-	 * other: memory likes one stream better than several side by side.
-	 */
-	for (long f = 0, left = g->k / 16; left > 0; f++) {
-		const char *fetch = w + ahead + f * (ldw - n * 16 * size);
-		const char *end = w + (left < n ? left : n) * 16 * size;
-
-		for (left -= n; w != end; w += 16 * size) {
-			UNROLL for (int b = 0; b < cols * size * 16; b += 64)
-				__builtin_prefetch(fetch + b, 0, 3);
-			fetch += cols * size * 16;
-			step(t, rows, cols, c, a, w, ldw);
-			a += rows * 16;
-		}
+	for (; w != end; w += 16 * size, a += rows * 16) {
+		UNROLL for (int b = 0; b < f.n; b++)
+			__builtin_prefetch(f.p + b * f.apart, 0, 3);
+		f.p += f.by;
+		f.by = f.turn - f.by;
+		step(t, rows, cols, c, a, w, ldw);
 	}
 	if (k > 0) {
-		char end[NR * 64] = {0};
+		char tail[NR * 64] = {0};
 
 		UNROLL for (int j = 0; j < cols; j++)
-			memcpy(end + j * 64, w + j * ldw, (size_t)(k * size));
-		step(t, rows, cols, c, a, end, 64);
+			memcpy(tail + j * 64, w + j * ldw, (size_t)(k * size));
+		step(t, rows, cols, c, a, tail, 64);
 	}
 	if (g->last) {
 		put(t, rows, cols, c, g->bias ? g->bias + col : NULL,

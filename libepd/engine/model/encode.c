@@ -1,4 +1,4 @@
-/* encode.c - what an image's tower needs, and its blocks and mergers in turn. */
+/* encode.c - an image's tower: its memory, its blocks and mergers in turn. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* engine.c - threads and working memory, and the steps both computations take. */
+/* engine.c - threads and memory, and the steps both computations take. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

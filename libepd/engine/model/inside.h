@@ -46,7 +46,7 @@ int epd_linear_run(struct epd_engine *e, const struct epd_linear *l, long m,
 void epd_norm_run(const struct epd_engine *e, const struct epd_norm *n,
     long width, float eps, const float *x, float *y);
 
-/* Tell the probe, if there is one: name with at behind it, or alone if at < 0. */
+/* Tell the probe, if any: name with at behind it, or alone if at < 0. */
 void epd_probe(const struct epd_engine *e, const char *name, long at,
     const float *x, long rows, long cols);
 

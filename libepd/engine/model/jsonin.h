@@ -24,7 +24,7 @@ const struct epd_json *epd_jsonin_key(const struct epd_json *j,
 const struct epd_json *epd_jsonin_either(const struct epd_json *a,
     const struct epd_json *b, const char *key);
 
-/* An integer, or dflt if v is NULL; in [lo, hi] either way.  0 after a failure. */
+/* An integer, or dflt if v is NULL; in [lo, hi].  0 after a failure. */
 long epd_jsonin_long(struct epd_jsonin *in, const struct epd_json *v,
     const char *key, long dflt, long lo, long hi);
 /* A number in [lo, hi], or dflt as it is. */

@@ -87,7 +87,8 @@ const struct epd_model *epd_engine_model(const struct epd_engine *e);
 /*
  * Encode n frames (1: a still image) already resized to a fitting size.  rows
  * is f32 [1 + deepstack][tokens][hidden]: the merger's output, then deepstack's.
- * Fails: -ENOMEM, EPD_ENUMERIC.
+ * Fails: -ENOMEM, EPD_ENUMERIC, EPD_EFORMAT (another size, or sizes that
+ * differ), EPD_ETOOBIG (over 2^24 patches).
  */
 int epd_encode(struct epd_engine *e, const struct epd_image *frames, int n,
     enum epd_resampler how, float *rows, struct epd_why *why);

@@ -9,7 +9,7 @@
 struct epd_row {
 	const struct epd_chunk *chunk;
 	long in;			/* index in the chunk */
-	const struct epd_visual *visual;	/* it is of, or NULL */
+	const struct epd_visual *visual;	/* it is of; or NULL */
 	void **table;			/* this layer's part of its pages */
 	float *logits;			/* or NULL */
 };

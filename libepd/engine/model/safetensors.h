@@ -28,7 +28,8 @@ struct epd_tensors;
  * Open model.safetensors in dirfd, or the files model.safetensors.index.json
  * names; links among them are followed.  All of every header is checked: known
  * types, shapes that fit their bytes, no gap and no overlap.
- * Fails: EPD_EFORMAT, EPD_ETOOBIG, -ENOMEM, -errno.  Owns: the caller owns *out.
+ * Fails: EPD_EFORMAT, EPD_ETOOBIG (a header over 16 MiB), -ENOMEM, -errno.
+ * Owns: the caller owns *out.
  */
 int epd_tensors_open(struct epd_tensors **out, int dirfd, struct epd_why *why);
 void epd_tensors_close(struct epd_tensors *t);

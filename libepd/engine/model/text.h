@@ -44,14 +44,16 @@ struct epd_chunk {
  * Compute n chunks of different sequences in one pass: their keys and values
  * are written to their pages, their logits to where they say.  Sequences may
  * share any page that no chunk writes.  ids at a visual row are not looked at.
- * Fails: -ENOMEM, EPD_ENUMERIC, EPD_EFORMAT (an id past the vocabulary).
+ * Fails: -ENOMEM, EPD_ENUMERIC (then pages may hold anything), EPD_EFORMAT (an
+ * id past the vocabulary), EPD_EUSAGE (no such page shape).
  */
 int epd_forward(struct epd_engine *e, const struct epd_page_shape *s,
     const struct epd_chunk *chunk, long n, struct epd_why *why);
 
 /*
  * For tests and tools: called with a tensor as it is made: rows of cols floats.
- * Names are those of the golden set: hidden_in_layer0, vision_block1, ...
+ * Names are those of the golden set: hidden_in_layer0, vision_block1, ...; index
+ * is the number at the end, or -1.  Rows of a long call come in several pieces.
  */
 typedef void epd_probe_fn(void *arg, const char *name, int index,
     const float *x, long rows, long cols);

@@ -1,4 +1,4 @@
-/* widen.c - stored numbers to floats, exactly and without arithmetic on them. */
+/* widen.c - stored numbers to floats, exactly, without arithmetic on them. */
 #include <string.h>
 
 #include "engine/model/weights.h"

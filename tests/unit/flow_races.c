@@ -1,0 +1,288 @@
+/*
+ * flow_races.c - several processes at one state, one store, one key: one wins,
+ * the others change nothing and leave nothing.
+ */
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "tests/check.h"
+#include "tests/unit/flow.h"
+
+enum { MOST = 6 };
+
+/* What the children share. */
+static struct shared {
+	atomic_int here;
+	int rc[MOST];
+	uint32_t version[MOST];
+	char name[MOST][EPD_WORKFLOW];
+} *shared;
+
+static int all;	/* who must be here before anyone goes on */
+
+static void
+share(void)
+{
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		golden_die("shared memory", "none");
+}
+
+/* Wait for the others, ten seconds at most. */
+static void
+meet(void)
+{
+	atomic_fetch_add(&shared->here, 1);
+	for (int i = 0; i < 10000 && atomic_load(&shared->here) < all; i++)
+		epd_clock_sleep_ns(1000000);
+}
+
+static int
+meet_at_token(void *arg, const struct epd_token_event *e)
+{
+	int *met = arg;
+
+	(void)e;
+	if (!(*met)++)
+		meet();
+	return 0;
+}
+
+static void
+meet_at_progress(void *arg, uint64_t done, uint64_t total)
+{
+	int *met = arg;
+
+	(void)done;
+	(void)total;
+	if (!(*met)++)
+		meet();
+}
+
+static void
+decode_child(struct kit *k, int i)
+{
+	int met = 0;
+	const struct epd_ref ref = kit_ref(1);
+	const struct epd_decode d = {
+		.states = &ref, .n = 1, .most = 4, .has_temp = 1,
+		.sampler = { .top_p = 1, .penalty = 1 }, .ignore_eos = 1,
+		.token = meet_at_token, .arg = &met,
+	};
+
+	shared->rc[i] = epd_flow_decode(k->se, &d, kit_why(k));
+}
+
+static uint64_t key;
+
+static void
+prefill_child(struct kit *k, int i)
+{
+	struct epd_json *j = kit_json("\"And now?\"");
+	struct epd_prefilled out = { .version = 0 };
+	int met = 0;
+	struct epd_prefill p = {
+		.kind = EPD_PROMPT_TURN, .content = j, .role = "user",
+		.workflow = "w1", .state = 1, .expect = 1, .key = key,
+		.progress = meet_at_progress, .arg = &met,
+	};
+
+	shared->rc[i] = epd_flow_prefill(k->se, &p, &out, kit_why(k));
+	shared->version[i] = out.version;
+	epd_json_free(j);
+}
+
+/* A store nobody has made, a workflow nobody has named. */
+static void
+first_child(struct kit *k, int i)
+{
+	struct epd_json *j = kit_json("\"Hello.\"");
+	struct epd_prefilled out = { .version = 0 };
+	struct epd_prefill p = {
+		.kind = EPD_PROMPT_TURN, .content = j, .role = "user",
+		.workflow = "",
+	};
+
+	shared->rc[i] = epd_flow_prefill(k->se, &p, &out, kit_why(k));
+	if (shared->rc[i] < 0)
+		printf("# %s\n", k->why.text);
+	memcpy(shared->name[i], out.workflow, EPD_WORKFLOW);
+	epd_json_free(j);
+}
+
+/* Run so many children on stores of their own opening; 1 if none died. */
+static int
+children(struct kit *k, int n, void (*child)(struct kit *, int))
+{
+	pid_t pid[MOST];
+	int ok = 1;
+
+	all = n;
+	memset(shared, 0, sizeof *shared);
+	for (int i = 0; i < n; i++) {
+		fflush(stdout);
+		if ((pid[i] = fork()) != 0)
+			continue;
+		if (kit_try_open(k) < 0) {
+			printf("# child %d: %s\n", i, k->why.text);
+			_exit(1);
+		}
+		child(k, i);
+		fflush(stdout);
+		kit_close(k);
+		_exit(0);
+	}
+	for (int i = 0; i < n; i++)
+		ok &= scratch_wait(pid[i]) == 0;
+	return ok;
+}
+
+/* Of two advances at once one stands; 1 if that is how it was. */
+static int
+contest(void (*child)(struct kit *, int), int lost)
+{
+	struct epd_prefilled p;
+	struct kit_log l;
+	struct kit k;
+	int runs, won, ok;
+
+	kit_start(&k, QWEN2);
+	if (kit_say(&k, 0, "A state that two go on with.", NULL, &p) < 0)
+		golden_die("state", k.why.text);
+	if (lost)
+		kit_lose(&k, 1);
+	runs = lost ? 1 : kit_runs(&k);
+	kit_close(&k);
+	ok = children(&k, 2, child);
+	won = shared->rc[0] < 0;
+	kit_open(&k);
+	l = kit_read(&k, 1, 0);
+	ok = ok && shared->rc[won] == 0 && shared->rc[!won] == EPD_EVERSION &&
+	    l.head.parent == 1 && kit_runs(&k) == runs + 1 &&
+	    kit_recount(&k, &l) && kit_replay(&k, &l) && kit_check(&k) == 0 &&
+	    kit_count(&k, EPD_M_STATES_ADVANCED) == 1;
+	if (!ok)
+		printf("# %d and %d, %d runs of %d\n", shared->rc[0],
+		    shared->rc[1], kit_runs(&k), runs + 1);
+	kit_log_free(&l);
+	kit_end(&k);
+	return ok;
+}
+
+TEST(two_decode_one_state) { CHECK(contest(decode_child, 0)); }
+TEST(two_decode_one_state_that_is_lost) { CHECK(contest(decode_child, 1)); }
+TEST(two_prefill_one_state) { key = 0; CHECK(contest(prefill_child, 0)); }
+
+TEST(two_with_one_key_are_one)
+{
+	struct epd_prefilled p;
+	struct kit_said said;
+	struct kit_log l;
+	struct kit k;
+	int runs;
+
+	kit_start(&k, QWEN2);
+	CHECK_INT(kit_say(&k, 0, "A state that two go on with.", NULL, &p), 0);
+	runs = kit_runs(&k);
+	kit_close(&k);
+	key = 77;
+	CHECK(children(&k, 3, prefill_child));
+	for (int i = 0; i < 3; i++) {
+		CHECK_INT(shared->rc[i], 0);
+		CHECK_INT(shared->version[i], 2);
+	}
+	kit_open(&k);
+	CHECK_INT(kit_runs(&k), runs + 1);
+	/* Later too, and when the state has gone on. */
+	all = 0;
+	prefill_child(&k, 0);
+	CHECK_INT(shared->rc[0], 0);
+	CHECK_INT(shared->version[0], 2);
+	CHECK_INT(kit_decode(&k, &p.state, 1, 3, &said), 0);
+	prefill_child(&k, 0);
+	CHECK_INT(shared->rc[0], 0);
+	CHECK_INT(shared->version[0], 2);
+	CHECK_INT(kit_runs(&k), runs + 2);
+	/* Another key is another request, and it comes too late. */
+	key = 78;
+	prefill_child(&k, 0);
+	CHECK_INT(shared->rc[0], EPD_EVERSION);
+	l = kit_read(&k, p.state, 0);
+	CHECK(kit_recount(&k, &l) && kit_replay(&k, &l));
+	kit_log_free(&l);
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
+/* The pipe of the first example: both ends make the store. */
+TEST(many_make_one_store)
+{
+	struct kit k;
+
+	for (int round = 0; round < 5; round++) {
+		kit_begin(&k, QWEN2);
+		CHECK(children(&k, MOST, first_child));
+		for (int i = 0; i < MOST; i++) {
+			CHECK_INT(shared->rc[i], 0);
+			for (int j = 0; j < i; j++)
+				CHECK(strcmp(shared->name[i], shared->name[j]));
+		}
+		kit_open(&k);
+		CHECK_INT(kit_check(&k), 0);
+		kit_end(&k);
+	}
+}
+
+/* The memory tier is taken away while a state is decoded. */
+static int
+wipe_at_third(void *arg, const struct epd_token_event *e)
+{
+	struct kit *k = arg;
+
+	if (e->index % 8 == 3)
+		kit_lose(k, all);
+	return 0;
+}
+
+TEST(memory_goes_while_decoding)
+{
+	const struct epd_ref ref = kit_ref(1);
+	struct epd_prefilled p;
+	struct kit_said said, whole;
+	struct kit_log l;
+	struct kit k;
+
+	for (all = 0; all < 2; all++) {
+		const struct epd_decode d = {
+			.states = &ref, .n = 1, .most = 20, .has_temp = 1,
+			.sampler = { .top_p = 1, .penalty = 1 },
+			.ignore_eos = 1, .token = wipe_at_third, .arg = &k,
+		};
+
+		kit_start(&k, QWEN2);
+		CHECK_INT(kit_say(&k, 0, "Hello.", NULL, &p), 0);
+		CHECK_INT(kit_say(&k, 0, "Hello.", NULL, &p), 0);
+		CHECK_INT(kit_decode(&k, &p.state, 1, 24, &whole), 0);
+		CHECK_INT(epd_flow_decode(k.se, &d, kit_why(&k)), 0);
+		CHECK_INT(kit_decode(&k, &(uint32_t){ 1 }, 1, 4, &said), 0);
+		CHECK(said.end.lost > 0 || said.end.tokens == p.tokens + 24);
+		for (int i = 0; i < 4; i++) {
+			CHECK_INT(said.id[i], whole.id[20 + i]);
+			CHECK(said.logprob[i] == whole.logprob[20 + i]);
+		}
+		l = kit_read(&k, 1, 0);
+		CHECK(kit_recount(&k, &l) && kit_replay(&k, &l));
+		kit_log_free(&l);
+		CHECK_INT(kit_check(&k), 0);
+		kit_end(&k);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	share();
+	return check_main(argc, argv);
+}
