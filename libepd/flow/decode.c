@@ -363,6 +363,8 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 		    "at most 20 log-probabilities a token");
 	if ((rc = set_up(&b, why)) < 0) {
 		take_down(&b);
+		if (why && !*why->text)
+			epd_why(why, rc, "%s", epd_strerror(rc));
 		return rc;
 	}
 	for (int i = 0; i < d->n; i++) {

@@ -110,6 +110,8 @@ epd_session_open(struct epd_session **out, struct epd_store *store,
 	return 0;
 fail:
 	epd_session_close(s);
+	if (why && !*why->text)
+		epd_why(why, rc, "%s: %s", o->model, epd_strerror(rc));
 	return rc;
 }
 

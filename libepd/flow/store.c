@@ -177,6 +177,8 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	    (rc = identify(s, o->create, why)) < 0 ||
 	    (rc = parts(s, why)) < 0) {
 		epd_store_close(s);
+		if (why && !*why->text)
+			epd_why(why, rc, "%s: %s", o->path, epd_strerror(rc));
 		return rc;
 	}
 	*out = s;

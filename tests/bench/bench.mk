@@ -17,13 +17,18 @@ $(B)/obj/tests/bench/kern.o: CPPFLAGS += -DEPD_DNNL
 $(B)/bench/kern: TESTLIBS += -ldnnl
 endif
 
-bench: NAMES =
-bench-%: NAMES = $*
-bench bench-%:
-	@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev
-	@$(MAKE) --no-print-directory -j$(JOBS) bench-build
-	@tests/bench/bench.py --build $(B) --mid $(MID) --peers $(PEERS) \
-	    --rounds $(ROUNDS) --out $(B)/bench.jsonl $(NAMES)
+define BENCH_RUN
+@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev
+@$(MAKE) --no-print-directory -j$(JOBS) bench-build
+@tests/bench/bench.py --build $(B) --mid $(MID) --peers $(PEERS) \
+    --rounds $(ROUNDS) --out $(B)/bench.jsonl
+endef
+
+bench:
+	$(BENCH_RUN)
+
+bench-%:
+	$(BENCH_RUN) $*
 
 bench-build: commands $(BENCH) $(MID)/model.safetensors
 	@:

@@ -11,7 +11,6 @@ what is below its bar is printed all the same and named at the end.
 """
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 
@@ -62,11 +61,7 @@ def main():
                 print(f"FAILED {figure}: {e}", file=sys.stderr, flush=True)
                 failed += 1
     finally:
-        shutil.rmtree(b.tmp, ignore_errors=True)
-        # The memory folder goes with its store.
-        os.system(f"'{b.bin('epd-state')}' --store '{b.tmp}.gone' gc "
-                  ">/dev/null 2>&1")
-        shutil.rmtree(b.tmp + ".gone", ignore_errors=True)
+        b.clean()
     print(f"{b.count} figures, {len(b.below)} below their bar, "
           f"{failed} failed", file=sys.stderr)
     for f in b.below:

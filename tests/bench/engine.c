@@ -283,7 +283,7 @@ branches(const char *work, long n, long past)
 static void
 shared(const char *work, long n, long past)
 {
-	struct seq prefix, many[BRANCHES], apart[BRANCHES];
+	struct seq prefix, many[BRANCHES] = {0}, apart[BRANCHES] = {0};
 
 	seq_new(&prefix, past, NULL);
 	seq_noise(&prefix, past);
@@ -366,7 +366,7 @@ bytes(const char *work, long n, long past)
 {
 	struct epd_kern kern = *epd_engine_kern(B.engine);
 	struct epd_pool *pool = epd_pool_new(1);
-	struct seq prefix, many[BRANCHES], apart[BRANCHES];
+	struct seq prefix, many[BRANCHES] = {0}, apart[BRANCHES] = {0};
 	double a, b;
 
 	if (!pool)

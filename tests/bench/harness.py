@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import statistics
 import struct
 import subprocess
@@ -23,6 +24,16 @@ class Bench:
         self.store = None        # a store in it
         self.below, self.count = [], 0
         self.others = Others()
+
+    def clean(self):
+        """The memory folder of a store that is gone goes by another's gc."""
+        shutil.rmtree(self.store, ignore_errors=True)
+        try:
+            self.wall(self.bin("epd-state"), "gc", "--store",
+                      os.path.join(self.tmp, "other"))
+        except (RuntimeError, OSError):
+            pass
+        shutil.rmtree(self.tmp, ignore_errors=True)
 
     def bin(self, name):
         return os.path.join(self.build, "bin", name)

@@ -89,15 +89,17 @@ create(struct epd_workflow *w, const struct epd_version *v)
 	return id;
 }
 
+/* A version a token, as a long answer taken in small steps leaves it. */
 static void
 version(struct epd_version *v, struct epd_page_ref *page, int32_t *ids, long i)
 {
-	ids_of(ids, i * TOKENS, TOKENS);
-	*page = (struct epd_page_ref){ .rows = TOKENS, .sum = (uint64_t)i };
+	ids_of(ids, i, 1);
+	*page = (struct epd_page_ref){ .rows = (uint32_t)(i % TOKENS + 1),
+	    .sum = (uint64_t)i };
 	memcpy(page->name.b, &i, sizeof i);
-	*v = (struct epd_version){ .ids = ids, .nids = TOKENS, .pages = page,
-	    .npages = 1, .first_page = (uint32_t)i, .run = (uint64_t)i + 1,
-	    .next_pos = (i + 1) * TOKENS };
+	*v = (struct epd_version){ .ids = ids, .nids = 1, .pages = page,
+	    .npages = 1, .first_page = (uint32_t)(i / TOKENS),
+	    .run = (uint64_t)i + 1, .next_pos = i + 1 };
 }
 
 static void
@@ -108,7 +110,7 @@ fill(const char *path)
 	struct epd_version v;
 	struct epd_page_ref page;
 	char name[EPD_WORKFLOW];
-	int32_t ids[TOKENS];
+	int32_t ids[1];
 	uint32_t id = 0, at;
 
 	config.state_sync = 0;

@@ -9,6 +9,7 @@ them, PROGRAM (tests/golden/run.c) compares.  A checkpoint is removed once it
 passed.  The last line is "N passed, N failed".
 """
 import argparse
+import ast
 import os
 import random
 import re
@@ -106,7 +107,7 @@ def set_shape(c, settings):
         *path, last = key.split(".")
         for p in path:
             d = d[p]
-        d[last] = eval(value, {})
+        d[last] = ast.literal_eval(value)
 
 
 def plan(a):

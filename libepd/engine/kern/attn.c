@@ -235,8 +235,8 @@ finish(const struct job *j, long head, long row, long rows,
 
 	for (long i = 0; i < rows; i++)
 		for (long g = 0; g < j->group; g++)
-			j->kern->finish(d, st++, j->rows[row + i].out +
-			    (head * j->group + g) * d);
+			j->kern->finish(j->kv->type, d, st++,
+			    j->rows[row + i].out + (head * j->group + g) * d);
 }
 
 static int

@@ -104,7 +104,8 @@ struct epd_kern {
 	/* into = into + from, both spans' states, from the later one. */
 	void (*merge)(long d, struct epd_soft *into,
 	    const struct epd_soft *from);
-	void (*finish)(long d, const struct epd_soft *st, float *y);
+	void (*finish)(enum epd_type t, long d, const struct epd_soft *st,
+	    float *y);
 };
 
 extern const struct epd_kern epd_kern_scalar;

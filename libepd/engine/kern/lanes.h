@@ -73,7 +73,8 @@ vldw(enum epd_type t, const void *p, int h)
 	if (t == EPD_BF16)
 		return vsplit_bf16(p, h);
 #endif
-	return vldt(t, (const char *)p + h * VN * tsize(t));
+	p = (const char *)p + h * VN * tsize(t);
+	return t == EPD_F32 ? vfetch(p) : vldt(t, p);
 }
 
 /* Sixteen floats in order, turned into the order above. */

@@ -42,7 +42,7 @@ score(enum epd_type t, int rows, int nb, long d, const float *q,
 			__builtin_prefetch(p[b] + ahead[b], 0, 3);
 			p[b] += 16 * tsize(t);
 			UNROLL for (int i = 0; i < rows; i++) {
-				w = vset(q[i]);
+				w = vspread(q + i);
 				UNROLL for (int h = 0; h < NH; h++)
 					c[i][b][h] = vfma(w, x[h], c[i][b][h]);
 			}

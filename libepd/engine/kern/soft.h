@@ -2,6 +2,7 @@
 #ifndef EPD_ENGINE_KERN_SOFT_H
 #define EPD_ENGINE_KERN_SOFT_H
 
+#include "engine/kern/lanes.h"
 #include "engine/kern/mathf.h"
 
 INLINE float
@@ -13,13 +14,13 @@ exp1(float x)
 	return y[0];
 }
 
-/* acc is padded to whole vectors, so it needs no tails. */
+/* acc is padded to sixteens, so it needs no tails. */
 INLINE void
 scale_state(long d, struct epd_soft *st, float by)
 {
 	for (int j = 0; j < 16; j += VN)
 		vst(st->sum + j, vmul(vld(st->sum + j), vset(by)));
-	for (long i = 0; i < d; i += VN)
+	for (long i = 0; i < (d + 15) / 16 * 16; i += VN)
 		vst(st->acc + i, vmul(vld(st->acc + i), vset(by)));
 }
 
@@ -85,7 +86,7 @@ kern_merge(long d, struct epd_soft *into, const struct epd_soft *from)
 	for (int j = 0; j < 16; j += VN)
 		vst(into->sum + j, vfma(vld(from->sum + j), vset(by),
 		    vld(into->sum + j)));
-	for (long i = 0; i < d; i += VN)
+	for (long i = 0; i < (d + 15) / 16 * 16; i += VN)
 		vst(into->acc + i, vfma(vld(from->acc + i), vset(by),
 		    vld(into->acc + i)));
 	into->top = top;
@@ -93,16 +94,21 @@ kern_merge(long d, struct epd_soft *into, const struct epd_soft *from)
 
 /* Adding +0 leaves one sign of zero, however many weights were 0. */
 static void
-kern_finish(long d, const struct epd_soft *st, float *y)
+kern_finish(enum epd_type t, long d, const struct epd_soft *st, float *y)
 {
 	vn s[NH], total;
+	float v[16];
 
 	for (int h = 0; h < NH; h++)
 		s[h] = vld(st->sum + h * VN);
 	total = vset(vsum(s));
-	for (long i = 0; i < d; i += VN)
-		vstn(y + i, vadd(vdiv(vld(st->acc + i), total), vset(0)),
-		    d - i);
+	for (long i = 0; i < d; i += 16) {
+		for (int h = 0; h < NH; h++)
+			s[h] = vadd(vdiv(vld(st->acc + i + h * VN), total),
+			    vset(0));
+		vstw(t, v, s);
+		memcpy(y + i, v, (size_t)(d - i < 16 ? d - i : 16) * 4);
+	}
 }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-enum { VN = 8, NH = 2 };
+enum { VN = 8, NH = 2, REGISTERS = 16 };
 typedef __m256 vn;
 
 INLINE vn vset(float x) { return _mm256_set1_ps(x); }
@@ -19,24 +19,26 @@ INLINE vn vfma(vn a, vn b, vn c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE vn vabs(vn a) { return _mm256_andnot_ps(vset(-0.0f), a); }
 
 /*
- * For a tile that fills all sixteen registers: a load, and c + a b in c's own
- * register, at the place they are written.  Left to choose, compilers move
- * loads up, run out of registers, and spill.
+ * Loads that stay where they are written, for tiles that fill all sixteen
+ * registers: left to choose, compilers move loads up, run out, and spill.
  */
 INLINE vn
 vfetch(const float *p)
 {
 	vn x;
 
-	__asm__ volatile("vmovups %1, %0" : "=x"(x) : "m"(*(const __m256 *)p));
+	__asm__ volatile("vmovups %1, %0" : "=x"(x) : "m"(*(const vn *)p));
 	return x;
 }
 
+/* One number in all lanes. */
 INLINE vn
-vacc(vn c, vn a, vn b)
+vspread(const float *p)
 {
-	__asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
-	return c;
+	vn x;
+
+	__asm__ volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(*p));
+	return x;
 }
 
 /* a < b ? x : y */

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-enum { VN = 16, NH = 1 };
+enum { VN = 16, NH = 1, REGISTERS = 32 };
 typedef __m512 vn;
 
 INLINE vn vset(float x) { return _mm512_set1_ps(x); }
@@ -16,8 +16,6 @@ INLINE vn vmul(vn a, vn b) { return _mm512_mul_ps(a, b); }
 INLINE vn vdiv(vn a, vn b) { return _mm512_div_ps(a, b); }
 INLINE vn vmax(vn a, vn b) { return _mm512_max_ps(a, b); }
 INLINE vn vfma(vn a, vn b, vn c) { return _mm512_fmadd_ps(a, b, c); }
-INLINE vn vfetch(const float *p) { return vld(p); }
-INLINE vn vacc(vn c, vn a, vn b) { return vfma(a, b, c); }
 INLINE vn vabs(vn a) { return _mm512_abs_ps(a); }
 
 /* a < b ? x : y */
@@ -65,6 +63,10 @@ vld_f16(const void *p)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+
+/* As AVX2 has them, see there; here is nothing to hold back. */
+INLINE vn vfetch(const float *p) { return vld(p); }
+INLINE vn vspread(const float *p) { return vset(*p); }
 
 /* The fixed tree: s[j] += s[j+8], then +4, +2, +1. */
 INLINE float

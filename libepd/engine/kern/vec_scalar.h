@@ -2,7 +2,7 @@
 #ifndef EPD_ENGINE_KERN_VEC_SCALAR_H
 #define EPD_ENGINE_KERN_VEC_SCALAR_H
 
-enum { VN = 1, NH = 16 };
+enum { VN = 1, NH = 16, REGISTERS = 16 };
 typedef float vn;
 
 INLINE float vbits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
@@ -16,8 +16,6 @@ INLINE vn vmul(vn a, vn b) { return a * b; }
 INLINE vn vdiv(vn a, vn b) { return a / b; }
 INLINE vn vmax(vn a, vn b) { return a > b ? a : b; }
 INLINE vn vfma(vn a, vn b, vn c) { return fmaf(a, b, c); }
-INLINE vn vfetch(const float *p) { return vld(p); }
-INLINE vn vacc(vn c, vn a, vn b) { return fmaf(a, b, c); }
 INLINE vn vabs(vn a) { return vbits(vword(a) & 0x7fffffff); }
 INLINE vn vlt(vn a, vn b, vn x, vn y) { return a < b ? x : y; }
 INLINE int vall_lt(vn a, vn b) { return a < b; }
@@ -51,6 +49,10 @@ vld_f16(const void *p)
 		f = vbits((e + 112) << 23 | m << 13);
 	return h >> 15 ? -f : f;
 }
+
+/* As AVX2 has them, see there; here is nothing to hold back. */
+INLINE vn vfetch(const float *p) { return vld(p); }
+INLINE vn vspread(const float *p) { return vset(*p); }
 
 /* The fixed tree: s[j] += s[j+8], then +4, +2, +1. */
 INLINE float
