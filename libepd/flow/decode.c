@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "flow/decode.h"
 #include "flow/seq.h"
 
 struct lane {

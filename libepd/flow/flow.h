@@ -1,11 +1,12 @@
 /*
  * flow.h - the verbs: what commands, the file system and workers do with a
  * store.  flow/store.h opens one, flow/session.h adds a model, flow/work.h is
- * encode, prefill and decode, flow/view.h looks and keeps house.
+ * encode and prefill, flow/decode.h decode, flow/view.h looks and keeps house.
  */
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H
 
+#include "flow/decode.h"
 #include "flow/session.h"
 #include "flow/store.h"
 #include "flow/view.h"
