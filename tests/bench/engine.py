@@ -16,18 +16,21 @@ KERN_BARS = [("gemm_m512", ">= 0.95"), ("gemm_m1_", ">= 1.5"),
 def kern(prefix):
     def fn(b):
         argv = [b.tool("kern"), "-f", prefix, "-r", str(max(5, b.rounds) * 5)]
-        p = subprocess.run(argv, stdout=subprocess.PIPE, text=True,
-                           stderr=subprocess.PIPE, check=False)
-        for line in p.stderr.splitlines():
-            if "SKIP" in line and prefix.startswith("gemm"):
-                b.skip(prefix, line.split("SKIP ")[1])
-        if p.returncode:
-            raise RuntimeError(p.stderr[-300:])
-        for d in map(json.loads, p.stdout.splitlines()):
+        p = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True,
+                             stderr=subprocess.PIPE)
+        b.others.servers.add(p.pid)
+        for d in map(json.loads, p.stdout):
             bar = [x for n, x in KERN_BARS if d["figure"].startswith(n)]
             b.emit(d["figure"], d["value"], d["unit"], d["peer"],
                    d["peer_value"], d["ratio"], bar[0] if bar else None,
-                   d.get("n", max(5, b.rounds) * 5))
+                   max(5, b.rounds) * 5)
+        err = p.stderr.read()
+        b.others.servers.discard(p.pid)
+        if p.wait():
+            raise RuntimeError(err[-300:])
+        for line in err.splitlines():
+            if "SKIP" in line and prefix.startswith("gemm"):
+                b.skip(prefix, line.split("SKIP ")[1])
     return fn
 
 

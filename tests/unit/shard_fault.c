@@ -90,6 +90,40 @@ TEST(poisoned)
 	scratch_close(dir);
 }
 
+/* A whole frame behind the tip is flushed before anybody may rely on it. */
+TEST(adopted_is_flushed_first)
+{
+	int dir = scratch_open();
+	struct shard_image one;
+	struct shard_file *tip;
+	struct epd_shard *s;
+	uint32_t id;
+
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(shard_create(s, 1, 0, &id), 0);
+	CHECK_INT(shard_grab(&one, dir), 0);
+	CHECK_INT(shard_create(s, 2, 0, &id), 0);
+	epd_shard_close(s);
+	tip = shard_file(&one, "tip");
+	CHECK_INT(shard_put(dir, "tip", tip->data.p, tip->data.n), 0);
+	fault_arm(1, EIO, 0);
+	fault.only = "fdatasync";
+	CHECK_INT(shard_open(&s, dir, 0), EPD_EUNSURE);
+	CHECK_INT(fault_calls(), 1);
+	CHECK_INT(faccessat(dir, "unsure", F_OK, 0), 0);
+	CHECK_INT(shard_open(&s, dir, 1), 0);
+	CHECK_INT(epd_shard_lsn(s), 1);
+	epd_shard_close(s);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(epd_shard_lsn(s), 2);
+	epd_shard_close(s);
+	CHECK_INT(shard_open(&s, dir, 1), 0);
+	CHECK_INT(epd_shard_lsn(s), 2);
+	epd_shard_close(s);
+	shard_image_free(&one);
+	scratch_close(dir);
+}
+
 /* Kind 33: a fragment left by a full disk must not hide what comes after it. */
 TEST(full_disk_leaves_no_fragment)
 {

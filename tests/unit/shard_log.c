@@ -160,6 +160,29 @@ TEST(foreign_parts)
 	scratch_close(dir);
 }
 
+/* Nor does a segment, where no checkpoint says whose it should be. */
+TEST(foreign_segment)
+{
+	int dir = scratch_open(), rc;
+	static struct log_history a, b;
+	struct shard_file *f;
+
+	CHECK_INT(log_run(&a, dir, 8, 4, -1), 0);
+	shard_image_free(&b.at[0]);
+	CHECK_INT(shard_lay(&b.at[0], dir), 0);
+	CHECK_INT(log_run(&b, dir, 8, 4, -1), 0);
+	CHECK_INT(shard_lay(&b.at[8], dir), 0);
+	unlinkat(dir, "checkpoint", 0);
+	CHECK(log_look(dir, &rc) == b.hash[8]);
+	f = shard_file(&a.at[8], "log.00000002");
+	CHECK_INT(shard_put(dir, f->name, f->data.p, f->data.n), 0);
+	log_look(dir, &rc);
+	CHECK_INT(rc, EPD_ECORRUPT);
+	log_free(&a);
+	log_free(&b);
+	scratch_close(dir);
+}
+
 int
 main(int argc, char **argv)
 {

@@ -2,23 +2,26 @@
  * gemm.c - who computes which outputs, and from which cache.
  *
  * An item is a block of rows of x times a run of weight rows.  A worker packs
- * the block of x once, into panels, and streams weights past it: each weight is
- * read from memory once per block, in place, and widened in registers.  If k is
- * long it goes in parts, so that a part of the block stays in the second-level
- * cache; lanes wait in memory between parts, which cannot be seen in them.
+ * the block of x once, into panels, and takes GROUP weight rows at a time: read
+ * in place from memory by the first panel, they stay in the second-level cache
+ * for the others.  A long k goes in parts, so that a panel's part stays in the
+ * first-level cache meanwhile and the block's in half of the second; lanes wait
+ * in memory between parts, which cannot be seen in them.
  */
 #include <errno.h>
 #include <stdatomic.h>
 
 #include "engine/kern/gemm.h"
 
-enum { MAXROWS = 192, MAXCHUNK = 1024, WHOLE = 1024, MANY = 16 };
-#include <stdlib.h>
-static long env(const char*n,long d){const char*p=getenv(n);return p?atol(p):d;}
-#define PART env("PART",768)
-#define GROUP env("GROUP",64)
-#define AHEAD env("AHEAD",4)
-
+enum {
+	MAXROWS = 192,		/* in a block of x */
+	MAXCHUNK = 1024,	/* weight rows in an item */
+	GROUP = 64,		/* of them in cache at a time */
+	PART = 768,		/* of k, if in parts; parts pay above */
+	WHOLE = 1024,		/* this, and with fewer rows than MANY */
+	MANY = 16,		/* above twice that */
+	FAR = 4,		/* weight rows fetched ahead from memory */
+};
 
 struct job {
 	const struct epd_kern *kern;
@@ -30,7 +33,6 @@ struct job {
 	long part;		/* elements of k at a time */
 	long rows;		/* in a block of x, a multiple of kern->mr */
 	long chunk, chunks;	/* weight rows in an item; items in a block */
-	long group;		/* weight rows that stay in cache for a block */
 	atomic_int failed;
 	long held[EPD_POOL_MAX];	/* block packed in a worker's scratch */
 };
@@ -81,6 +83,25 @@ pack_block(struct job *j, long block, int who)
 	return a;
 }
 
+/* All panels of a part of the block, a, past a group of weight rows. */
+static void
+panels(const struct job *j, struct epd_tile *g, long row, long rows, long col,
+    const float *a)
+{
+	const long mr = panel(j, rows), k16 = (g->k + 15) / 16 * 16;
+	const long line = j->w->k * (j->w->type == EPD_F32 ? 4 : 2);
+	float *lanes = g->lanes;
+
+	for (long i = 0; i < rows; i += mr) {
+		g->rows = (int)least(mr, rows - i);
+		g->a = a + i * k16;
+		g->y = j->y + (row + i) * j->ldy + col;
+		g->lanes = lanes + i * g->cols * 16;
+		g->ahead = (i ? j->kern->nr : FAR) * line;
+		j->kern->tile(g);
+	}
+}
+
 static void
 item(void *arg, long n, int who)
 {
@@ -89,10 +110,10 @@ item(void *arg, long n, int who)
 	const long size = w->type == EPD_F32 ? 4 : 2;
 	const long block = n / j->chunks, from = n % j->chunks * j->chunk;
 	const long end = least(from + j->chunk, w->n), row = block * j->rows;
-	const long rows = least(j->rows, j->m - row), mr = panel(j, rows);
+	const long rows = least(j->rows, j->m - row);
 	struct epd_tile g = {
 		.type = w->type, .ldw = w->k, .ldy = j->ldy,
-			};
+	};
 	float *a = pack_block(j, block, who);
 
 	if (!a) {
@@ -103,19 +124,13 @@ item(void *arg, long n, int who)
 		g.first = k == 0;
 		g.last = k + j->part >= w->k;
 		g.k = part_of(j, k);
-		for (long col = from; col < end; col += j->group) {
-			g.cols = (int)least(j->group, end - col);
+		for (long col = from; col < end; col += GROUP) {
+			g.cols = (int)least(GROUP, end - col);
 			g.w = (const char *)w->data + (col * w->k + k) * size;
 			g.bias = j->bias ? j->bias + col : NULL;
-			for (long i = 0; i < rows; i += mr) {
-				g.rows = (int)least(mr, rows - i);
-				g.ahead=env(i?"A1":"A0",i?2:4)*w->k*size;
-				g.a = a + rows * k + i * ((g.k + 15) / 16 * 16);
-				g.y = j->y + (row + i) * j->ldy + col;
-				g.lanes = a + j->rows * j->k16 +
-				    ((col - from) * rows + i * g.cols) * 16;
-				j->kern->tile(&g);
-			}
+			g.lanes = a + j->rows * j->k16 +
+			    (col - from) * rows * 16;
+			panels(j, &g, row, rows, col, a + rows * k);
 		}
 	}
 }
@@ -125,7 +140,7 @@ static void
 divide(struct job *j)
 {
 	const long mr = j->kern->mr;
-	const long room = epd_pool_cache(j->pool) / 16 * env("ROOM",8) / 4;
+	const long room = epd_pool_cache(j->pool) / 2 / 4;
 	long fit, blocks, parts;
 
 	j->part = j->k16;
@@ -133,7 +148,7 @@ divide(struct job *j)
 		parts = (j->k16 + PART - 1) / PART;
 		j->part = (j->k16 / 16 + parts - 1) / parts * 16;
 	}
-	fit = least(room / (j->part ? j->part : 1), MAXROWS) / mr * mr;
+	fit = least(room / j->part, MAXROWS) / mr * mr;
 	if (fit < mr)
 		fit = mr;
 	blocks = (j->m + fit - 1) / fit;
@@ -160,11 +175,10 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 	j.m = m;
 	j.ldx = ldx;
 	j.ldy = ldy;
-	j.k16 = (w->k + 15) / 16 * 16;
+	j.k16 = w->k > 0 ? (w->k + 15) / 16 * 16 : 16;
 	atomic_init(&j.failed, 0);
 	for (long i = 0; i < threads; i++)
 		j.held[i] = -1;
-	j.group=GROUP;
 	divide(&j);
 	blocks = (m + j.rows - 1) / j.rows;
 
@@ -172,7 +186,7 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 	j.chunk = w->n * blocks / (8 * threads) / 4 * 4;
 	j.chunk = least(j.chunk < 4 ? 4 : j.chunk, MAXCHUNK);
 	if (j.part < j.k16)
-		j.chunk = least(j.chunk, env("CHUNK",64));
+		j.chunk = least(j.chunk, GROUP);
 	j.chunks = (w->n + j.chunk - 1) / j.chunk;
 	epd_pool_run(pool, item, &j, blocks * j.chunks);
 	return atomic_load(&j.failed) ? -ENOMEM : 0;

@@ -43,7 +43,7 @@ struct epd_tile {
 
 struct epd_kern {
 	const char *name;
-	int mr;			/* rows in a packed panel */
+	int mr, nr;		/* rows in a packed panel; columns of a tile */
 	int qr;			/* queries in a panel of attention */
 
 	void (*tile)(const struct epd_tile *g);

@@ -10,7 +10,7 @@
 #include "engine/kern/weigh.h"
 
 #define KERN_TABLE(isa) { \
-	.name = isa, .mr = MR, .qr = QR, \
+	.name = isa, .mr = MR, .nr = NR, .qr = QR, \
 	.tile = kern_tile, .pack = kern_pack, \
 	.rmsnorm = kern_rmsnorm, .layernorm = kern_layernorm, \
 	.exp = kern_exp, .tanh = kern_tanh, .erf = kern_erf, \
