@@ -31,9 +31,9 @@ unit-%: $(B)/unit/%
 check:
 	@tests/deps.sh check $(B)/deps-check
 	@$(MAKE) --no-print-directory -j$(JOBS) check-build
-	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(REPLAY) $(BATS)
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(BATS)
 
-check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(if $(wildcard tests/faults.c),$(B)/faults.so)
+check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
 	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
 	@chmod +x $(B)/golden-set
 
@@ -71,6 +71,8 @@ fuzz-all: $(FUZZERS)
 	    -print_final_stats=1 -verbosity=0 -artifact_prefix=$(B)/ $(B)/corpus/$$t \
 	    tests/fuzz/corpus/$$t 2>&1 | grep -E 'number_of_executed|SUMMARY|ERROR|artifact' ; \
 	    [ $${PIPESTATUS:-0} = 0 ] || exit 1; done
+
+include tests/parity/parity.mk tests/bench/bench.mk
 
 lint:
 	@tests/lint/arrows.sh

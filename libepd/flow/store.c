@@ -78,6 +78,8 @@ identify(struct epd_store *s, int create, struct epd_why *why)
 	}
 	if (rc == -ENOENT)
 		return epd_why(why, EPD_ENOTHING, "%s: not a store", s->path);
+	if (rc == EPD_ETOOBIG)
+		rc = EPD_ECORRUPT;
 	if (rc < 0)
 		return epd_why(why, rc, "%s/store: %s", s->path,
 		    epd_strerror(rc));

@@ -114,9 +114,9 @@ load_state(struct epd_table *t, struct epd_cur *c)
 		rc = epd_head_new(&h, versions);
 	if (rc)
 		return rc;
-	epd_table_add(t, h);
 	s = &h->state;
 	s->id = id;
+	epd_table_add(t, h);
 	s->status = status;
 	if (epd_unpack_u32(c))
 		return EPD_EKIND;
@@ -129,6 +129,8 @@ load_state(struct epd_table *t, struct epd_cur *c)
 	s->fingerprint = keep_str(t, s->fingerprint);
 	if (!s->model_path || !s->tenant || !s->fingerprint)
 		return -ENOMEM;
+	if (s->ttl_deadline_ms && s->ttl_deadline_ms < t->soonest)
+		t->soonest = s->ttl_deadline_ms;
 	for (; s->versions < versions; s->versions++) {
 		struct epd_head_version *v = &h->v[s->versions];
 
@@ -238,7 +240,8 @@ int
 epd_checkpoint_read(int dirfd, struct epd_table **out, uint32_t *segment,
     uint64_t *size, struct epd_why *why)
 {
-	int fd = epd_file_open(dirfd, EPD_CHECKPOINT, O_RDONLY, 0);
+	int fd = epd_file_open(dirfd, EPD_CHECKPOINT, O_RDONLY | O_NONBLOCK,
+	    0);
 
 	return fd < 0 ? fd : epd_checkpoint_load(fd, out, segment, size, why);
 }
@@ -252,7 +255,8 @@ epd_checkpoint_peek(int dirfd, uint32_t *segment, uint64_t *size)
 	struct stat st;
 	int fd, rc;
 
-	fd = epd_file_open(dirfd, EPD_CHECKPOINT, O_RDONLY, 0);
+	fd = epd_file_open(dirfd, EPD_CHECKPOINT, O_RDONLY | O_NONBLOCK,
+	    0);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st) < 0)

@@ -67,7 +67,8 @@ int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads, uint32
 
 /*
  * create_state: a new state at @1.  *id is its number, never used before.
- * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -ENOSPC, ...: not created.
+ * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -EINVAL (a version whose
+ *        pages and tokens contradict each other), -ENOSPC, ...: not created.
  *        EPD_EUNSURE: it may or may not exist; open again to learn.
  * create and advance also reclaim what has expired; the runs that frees are
  * told to this handle's next release or expire, or are left to a sweep.

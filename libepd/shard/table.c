@@ -30,6 +30,7 @@ epd_table_new(struct epd_table **out)
 	t->fd = -1;
 	t->term = 1;
 	t->next_state = 1;
+	t->soonest = UINT64_MAX;
 	rc = epd_tree_new(&t->tree, dropped, t);
 	if (rc) {
 		epd_free(t);
@@ -111,7 +112,11 @@ epd_table_reserve(struct epd_table *t, size_t more)
 void
 epd_table_add(struct epd_table *t, struct epd_head *h)
 {
+	uint64_t ttl = h->state.ttl_deadline_ms;
+
 	t->head[t->n++] = h;
+	if (ttl && ttl < t->soonest)
+		t->soonest = ttl;
 }
 
 void

@@ -40,6 +40,7 @@ struct epd_head {
  * 1. head[0..n) ascends by id; all ids are below next_state.
  * 2. Each version of a head holds its node once; nodes are held by nothing else.
  * 3. lsn is the last record applied.
+ * 4. No state's deadline is before soonest.
  */
 struct epd_table {
 	uint8_t uuid[16];
@@ -48,6 +49,7 @@ struct epd_table {
 	struct epd_tree *tree;
 	struct epd_head **head;
 	size_t n, cap;
+	uint64_t soonest;		/* UINT64_MAX: none has a deadline */
 	struct epd_arena arena;
 	int fd;				/* the checkpoint's, -1: none */
 	struct epd_body *freed;		/* with their runs, newest first */

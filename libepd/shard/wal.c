@@ -85,8 +85,8 @@ epd_wal_read_tip(struct epd_wal *w, int patient)
 	ssize_t n;
 
 	if (w->tipfd < 0)
-		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP,
-		    w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR, 0);
+		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP, O_NONBLOCK |
+		    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
 	w->tip_bad = 1;
 	for (int i = 0; w->tipfd >= 0 && i < TIP_TRIES; i++) {
 		n = epd_file_pread(w->tipfd, b, sizeof b, 0);
@@ -114,8 +114,8 @@ epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
 	int fd, rc;
 
 	epd_wal_name(name, segment);
-	fd = epd_file_open(w->dirfd, name,
-	    w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR, 0);
+	fd = epd_file_open(w->dirfd, name, O_NONBLOCK |
+	    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
 	if (fd < 0)
 		return epd_why(why, fd, "%s: %s", name, epd_strerror(fd));
 	n = epd_file_pread(fd, b, sizeof b, 0);

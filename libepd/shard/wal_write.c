@@ -174,6 +174,10 @@ adopt_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
 		return epd_wal_damage(w, why, size <= w->pos.offset ?
 		    "the log ends before what was published" :
 		    "damaged before the end of what was published");
+	if (size > w->pos.offset &&
+	    size - w->pos.offset > EPD_FRAME_HEAD + EPD_FRAME_MAX)
+		return epd_wal_damage(w, why,
+		    "more lies behind than one append can have left");
 	rc = w->pos.offset < size ? epd_wal_proof(w, size) : 0;
 	if (rc < 0)
 		return rc;

@@ -57,18 +57,27 @@ pack_release(struct epd_shard *s, uint32_t id, const char *reason)
 static uint32_t
 reclaim(struct epd_shard *s, uint32_t but)
 {
+	struct epd_table *t = s->table;
+	uint64_t soonest = UINT64_MAX;
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < s->table->n && n < RECLAIM; i++) {
-		const struct epd_head *h = s->table->head[i];
+	/* Mostly nothing has, and then nobody need be looked at. */
+	if (t->soonest == UINT64_MAX || epd_clock_wall_ms() < t->soonest)
+		return 0;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct epd_state *st = &t->head[i]->state;
 
-		if (h->state.id == but || !epd_shard_expired(h) ||
-		    !epd_life_state(epd_life_of(h->state.status),
+		if (st->ttl_deadline_ms && st->ttl_deadline_ms < soonest)
+			soonest = st->ttl_deadline_ms;
+		if (st->id == but || n == RECLAIM ||
+		    !epd_shard_expired(t->head[i]) ||
+		    !epd_life_state(epd_life_of(st->status),
 		    EPD_STATE_FREE, EPD_KIND_RELEASE))
 			continue;
-		pack_release(s, h->state.id, "expired");
+		pack_release(s, st->id, "expired");
 		n++;
 	}
+	t->soonest = soonest;
 	return n;
 }
 

@@ -25,7 +25,7 @@ hurt_base() {
 # damage may mend it.
 tell() {
 	local before
-	before=$(wc -l <wrong 2>/dev/null || echo 0)
+	before=$(cat wrong 2>/dev/null | wc -l)
 	case $1 in
 	0) right_or_refused ON epd-decode --temp 0 -n 12 w1/s1
 	   whole ;;
@@ -38,14 +38,14 @@ tell() {
 	   right_or_refused "$features" epd-state ls -f
 	   right_or_refused "$list" epd-state ls ;;
 	esac
-	[ "$before" = "$(wc -l <wrong 2>/dev/null || echo 0)" ] ||
+	[ "$before" = "$(cat wrong 2>/dev/null | wc -l)" ] ||
 		wrong "  by $2"
 	rm -f out err
 }
 
 whole() {
 	bounded epd-state check
-	[ "$rc" -eq 0 ] || [ "$rc" -eq 5 ] || [ "$rc" -eq 1 ] ||
+	[[ $rc == [0145] ]] ||
 		wrong "check: status $rc"
 	[ "$rc" -eq 0 ] || [ -s out ] || [ -s err ] || wrong "check: silent"
 }

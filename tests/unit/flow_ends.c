@@ -43,8 +43,11 @@ sound(struct kit *k, uint32_t state)
  */
 TEST(eos_that_is_not_kept)
 {
+	int full[2] = { 0 };
+
 	/* So that the last page is part full, and full. */
-	for (int extra = 0; extra < 17; extra++) {
+	for (int extra = 0; extra < 48; extra++) {
+		const int more = 1 + 2 * (extra % 2);
 		struct epd_prefilled p;
 		struct kit_said said, again;
 		const struct epd_ref ref = kit_ref(1);
@@ -53,8 +56,8 @@ TEST(eos_that_is_not_kept)
 		struct kit_log l;
 		struct kit k;
 
-		for (int i = 0; i < extra; i++)
-			strcat(text, "!Q" + i % 2);
+		for (int i = 0; i < extra / 2; i++)
+			strcat(text, "!");
 		kit_start(&k, QWEN2);
 		CHECK_INT(kit_say(&k, 0, text, NULL, &p), 0);
 		CHECK_INT(kit_say(&k, 0, text, NULL, &p), 0);
@@ -75,19 +78,21 @@ TEST(eos_that_is_not_kept)
 		l = kit_read(&k, 1, 0);
 		CHECK_INT(l.head.turn, EPD_TURN_IS_OPEN);
 		CHECK_INT(l.n, again.end.tokens);
+		full[extra % 2] += l.n % 16 == 0;
 		kit_log_free(&l);
 		/* It ends at once the next time, and nothing changes. */
 		CHECK_INT(epd_flow_decode(k.se, &d, kit_why(&k)), 0);
 		CHECK_INT(again.end.finish, EPD_FINISH_EOS);
 		CHECK_INT(again.end.version, 2);
-		kit_lose(&k, extra % 2);
-		CHECK_INT(kit_decode(&k, &(uint32_t){ 1 }, 1, 1, &again), 0);
+		kit_lose(&k, extra / 2 % 2);
+		CHECK_INT(kit_decode(&k, &(uint32_t){ 1 }, 1, more, &again), 0);
 		CHECK_INT(again.id[0], said.id[7]);
 		CHECK(again.logprob[0] == said.logprob[7]);
 		CHECK(sound(&k, 1));
 next:
 		kit_end(&k);
 	}
+	CHECK(full[0] && full[1]);
 }
 
 TEST(the_last_position)

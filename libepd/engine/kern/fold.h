@@ -6,8 +6,8 @@
 
 /*
  * Rows and columns of a tile; bytes of a weight row up to which memory reads
- * faster as one stream than as one a column (measured: Zen 3 likes two streams
- * once a row fills a page, Zen 5 never liked four).
+ * faster as one stream than as one a column: Zen 3 likes two streams once a row
+ * fills a page, Zen 5 never liked four.
  */
 #if defined __AVX512F__
 enum { MR = 6, NR = 4, LINEAR = 1 << 30 };

@@ -47,10 +47,7 @@ struct epd_kern {
 	int qr;			/* queries in a panel of attention */
 
 	void (*tile)(const struct epd_tile *g);
-	/*
-	 * Pack rows x k floats, ldx apart, as tile() wants them for weights of
-	 * type t: [ceil(k/16)][rows][16], zero-filled.
-	 */
+	/* Pack x, rows ldx apart, for tile(): [ceil(k/16)][rows][16], zero-filled. */
 	void (*pack)(enum epd_type t, int rows, long k, const float *x,
 	    long ldx, float *a);
 

@@ -68,8 +68,7 @@ weigh(enum epd_type t, int rows, int cols, int n, const float *p,
 		for (int k = 0; k < tokens; k++, q += d * tsize(t)) {
 			char tail[64] = {0};
 
-			UNROLL for (int b = 0; b < cols * VN * tsize(t);
-			    b += 64)
+			UNROLL for (long b = 0; b < cols * VN * tsize(t); b += 64)
 				__builtin_prefetch(later + b, 0, 3);
 			later += d * tsize(t);
 			if (m < 16)
