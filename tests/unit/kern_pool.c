@@ -107,15 +107,46 @@ work_out(const struct epd_kern *k, float y[4][64])
 	epd_rope_angles(32, y[2], 1e5f, y[3], y[3] + 32);
 }
 
+/* The processor's mode, and what to set in it: flushing, then rounding. */
 #if defined __x86_64__
+static const unsigned long modes[] = {
+	0x8000, 0x0040, 0x8040, 0x2000, 0x4000, 0xe040,
+};
+enum { MODE_BITS = 0xffc0 };	/* the rest are flags raised so far */
+static unsigned long get_mode(void) { return _mm_getcsr(); }
+static void set_mode(unsigned long m) { _mm_setcsr((unsigned)m); }
+#elif defined __aarch64__
+static const unsigned long modes[] = {
+	1ul << 24, 1ul << 22, 2ul << 22, 3ul << 22, 1ul << 24 | 3ul << 22,
+};
+enum { MODE_BITS = 0x1c00000 };
+
+static unsigned long
+get_mode(void)
+{
+	unsigned long m;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(m));
+	return m;
+}
+
+static void
+set_mode(unsigned long m)
+{
+	__asm__ volatile("msr fpcr, %0" : : "r"(m));
+}
+#else
+static const unsigned long modes[] = { 0 };
+enum { MODE_BITS = 0 };
+static unsigned long get_mode(void) { return 0; }
+static void set_mode(unsigned long m) { (void)m; }
+#endif
+
 TEST(callers_mode_does_not_show)
 {
-	static const unsigned modes[] = {
-		0x8000, 0x0040, 0x8040, 0x2000, 0x4000, 0xe040,
-	};
 	const struct epd_kern *k[ISAS];
 	const int n = kerns(k);
-	const unsigned was = _mm_getcsr();
+	const unsigned long was = get_mode();
 	float want[4][64], y[4][64];
 	int denormal[2] = {0};
 
@@ -128,12 +159,12 @@ TEST(callers_mode_does_not_show)
 	}
 	CHECK(denormal[0] > 10 && denormal[1] > 10);
 	for (int a = 0; a < n; a++)
-		for (int i = 0; i < 6; i++) {
-			_mm_setcsr(was | modes[i]);
+		for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+			set_mode(was | modes[i]);
 			work_out(k[a], y);
-			CHECK_INT(_mm_getcsr() & 0xffc0, (was | modes[i]) &
-			    0xffc0);
-			_mm_setcsr(was);
+			CHECK_INT(get_mode() & MODE_BITS, (was | modes[i]) &
+			    MODE_BITS);
+			set_mode(was);
 			same(want, y, sizeof y, "mode", k[a]->name);
 		}
 	CHECK_INT(differing, 0);
@@ -142,7 +173,7 @@ TEST(callers_mode_does_not_show)
 /* Threads inherit the mode of their maker. */
 TEST(makers_mode_does_not_show)
 {
-	const unsigned was = _mm_getcsr();
+	const unsigned long was = get_mode();
 	float x[8 * 48], w[48 * 4], y[8 * 4], z[8 * 4];
 	struct epd_weight weight = { EPD_F32, 4, 48, w };
 	struct epd_pool *p;
@@ -153,9 +184,9 @@ TEST(makers_mode_does_not_show)
 	for (int i = 0; i < 48 * 4; i++)
 		w[i] = ldexpf(noise(&s), -50);
 	epd_gemm(epd_kern_get(NULL), pool_of(1), 8, x, 48, &weight, NULL, y, 4);
-	_mm_setcsr(was | 0x8040);
+	set_mode(was | modes[sizeof modes / sizeof *modes - 1]);
 	p = epd_pool_new(3);
-	_mm_setcsr(was);
+	set_mode(was);
 	CHECK(p);
 	for (int i = 0; i < 200; i++) {
 		epd_gemm(epd_kern_get(NULL), p, 8, x, 48, &weight, NULL, z, 4);
@@ -163,7 +194,6 @@ TEST(makers_mode_does_not_show)
 	}
 	epd_pool_free(p);
 }
-#endif
 
 static __attribute__((noinline)) float
 third(void)

@@ -66,25 +66,26 @@ score_all(enum epd_type t, int rows, int blocks, long d, const float *q,
 		score(t, rows, 1, d, q, k + b, ahead + b, s + b * 16);
 }
 
-#define SCORE(t, r) case r: score_all(t, r, blocks, d, q, k, ahead, s); break
+/* One body for each number of queries: they must live in registers. */
 #if defined __AVX512F__
-#define SCORES(t) switch (rows) { SCORE(t, 1); SCORE(t, 2); SCORE(t, 3); \
-	SCORE(t, 4); SCORE(t, 5); SCORE(t, 6); SCORE(t, 7); }
+#define PANELS(X, t) switch (rows) { X(t, 1); X(t, 2); X(t, 3); X(t, 4); \
+	X(t, 5); X(t, 6); X(t, 7); }
 #elif defined __AVX2__
-#define SCORES(t) switch (rows) { SCORE(t, 1); SCORE(t, 2); SCORE(t, 3); \
-	SCORE(t, 4); SCORE(t, 5); SCORE(t, 6); }
+#define PANELS(X, t) switch (rows) { X(t, 1); X(t, 2); X(t, 3); X(t, 4); \
+	X(t, 5); X(t, 6); }
 #else
-#define SCORES(t) switch (rows) { SCORE(t, 1); }
+#define PANELS(X, t) switch (rows) { X(t, 1); }
 #endif
+#define SCORE(t, r) case r: score_all(t, r, blocks, d, q, k, ahead, s); break
 
 static void
 kern_score(enum epd_type t, int rows, int blocks, long d, const float *q,
     const void *const *k, const long *ahead, float *s)
 {
 	if (t == EPD_F32)
-		SCORES(EPD_F32)
+		PANELS(SCORE, EPD_F32)
 	else
-		SCORES(EPD_BF16)
+		PANELS(SCORE, EPD_BF16)
 }
 
 #endif

@@ -98,15 +98,6 @@ weigh_all(enum epd_type t, int rows, int n, const float *p,
 }
 
 #define WEIGH(t, r) case r: weigh_all(t, r, n, p, v, ahead, page, d, st); break
-#if defined __AVX512F__
-#define WEIGHS(t) switch (rows) { WEIGH(t, 1); WEIGH(t, 2); WEIGH(t, 3); \
-	WEIGH(t, 4); WEIGH(t, 5); WEIGH(t, 6); WEIGH(t, 7); }
-#elif defined __AVX2__
-#define WEIGHS(t) switch (rows) { WEIGH(t, 1); WEIGH(t, 2); WEIGH(t, 3); \
-	WEIGH(t, 4); WEIGH(t, 5); WEIGH(t, 6); }
-#else
-#define WEIGHS(t) switch (rows) { WEIGH(t, 1); }
-#endif
 
 static void
 kern_weigh(enum epd_type t, int rows, int n, const float *p,
@@ -114,9 +105,9 @@ kern_weigh(enum epd_type t, int rows, int n, const float *p,
     struct epd_soft *st)
 {
 	if (t == EPD_F32)
-		WEIGHS(EPD_F32)
+		PANELS(WEIGH, EPD_F32)
 	else
-		WEIGHS(EPD_BF16)
+		PANELS(WEIGH, EPD_BF16)
 }
 
 #endif
