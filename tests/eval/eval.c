@@ -414,14 +414,15 @@ questions(const char *set)
 
 /* As the reference was run: RGB as decoded, the "fast" resampler, float. */
 static void
-open_all(struct epd_config *c)
+open_all(struct epd_config *c, int fd)
 {
+	char model[512], memory[sizeof scratch_path + 8];
+	char store[sizeof scratch_path + 8];
 	struct epd_store_options so = {
-		.path = scratch_path, .config = c, .tenant = "", .create = 1,
+		.path = store, .config = c, .tenant = "", .create = 1,
 	};
 	struct epd_session_options o = { 0 };
 	struct epd_why why = { "" };
-	char model[512], memory[sizeof scratch_path + 8];
 
 	epd_config_default(c);
 	c->exif = 0;
@@ -431,16 +432,17 @@ open_all(struct epd_config *c)
 	strcpy(c->feature_dtype, "f32");
 	c->state_sync = 0;
 	snprintf(memory, sizeof memory, "%s/memory", scratch_path);
-	strcpy(c->memory_dir, memory);
+	snprintf(c->memory_dir, sizeof c->memory_dir, "%.250s", memory);
 	snprintf(model, sizeof model, "%s/model", R.dir);
 	o.model = model;
-	strcat(scratch_path, "/store");
-	if (epd_store_open(&R.store, &so, &why) < 0 ||
-	    epd_session_open(&R.session, R.store, &o, &why) < 0) {
-		printf("Bail out! %s\n", why.text);
-		exit(1);
-	}
-	scratch_path[strlen(scratch_path) - strlen("/store")] = 0;
+	snprintf(store, sizeof store, "%s/store", scratch_path);
+	if (epd_store_open(&R.store, &so, &why) == 0 &&
+	    epd_session_open(&R.session, R.store, &o, &why) == 0)
+		return;
+	printf("Bail out! %s\n", why.text);
+	epd_store_close(R.store);
+	scratch_close(fd);
+	exit(1);
 }
 
 int
@@ -453,7 +455,7 @@ main(int argc, char **argv)
 	R.dir = argc > 1 ? argv[1] : "examples/tiny-vlm";
 	if (fd < 0)
 		golden_die("a folder for the store", "cannot be made");
-	open_all(&config);
+	open_all(&config, fd);
 	questions("samples");
 	questions("eval");
 	if (R.lines == 0) {
