@@ -106,7 +106,7 @@ help:
 #: make asan tsan  the unit tests under the sanitizers
 #: make fuzz       each fuzz target for SECONDS (default 60)
 #: make bench      figures as ratios, into build/bench.jsonl; bench-NAME one group
-#: make lint       floors, sizes, warnings of gcc and clang, shellcheck, man pages
+#: make lint       floors, sizes, words, shellcheck, man pages; make warn: gcc and clang
 #: make config     what was found, and what each absence turns off
 #: make install    to DESTDIR and PREFIX (/usr/local)
 #: make dist       a tar file of what is committed

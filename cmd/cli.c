@@ -177,6 +177,7 @@ prepare(struct cli *c, const struct cli_command *cmd)
 	c->command = cmd;
 	occupy();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it in words */
 	c->store = env("EPD_STORE");
 	c->tenant = env("EPD_TENANT");
 	c->isa = env("EPD_ISA");

@@ -312,7 +312,7 @@ batch(struct decode *x, struct epd_store *s, const char *model)
 	x->from = epd_clock_boot_ns();
 	if (rc == 0)
 		rc = epd_flow_decode(x->session, &x->d, &why);
-	if (rc < 0 && x->ends < n)
+	if (rc < 0 && (!refs || x->ends < n))
 		cli_fail(c, n == 1 ? x->voice[x->group[0]].name : NULL, rc,
 		    &why);
 	for (int i = 0; i < n; i++) {

@@ -120,7 +120,7 @@ inlined(struct walk *w, const char *url, struct epd_why *why)
 static int
 file(struct walk *w, const char *name, struct epd_why *why)
 {
-	char *path = NULL;
+	char path[64];
 	int fd = epd_file_open(w->dirfd, name, O_RDONLY | O_NONBLOCK, 0);
 
 	if (fd == -EXDEV || fd == -ELOOP || *name == '/')
@@ -128,11 +128,10 @@ file(struct walk *w, const char *name, struct epd_why *why)
 		    "message file's folder", name);
 	if (fd < 0)
 		return epd_why(why, fd, "%.120s: %s", name, epd_strerror(fd));
-	close(fd);
-	if (asprintf(&path, "%s%s", w->dir, name) < 0)
-		return -ENOMEM;
+	/* The file that was found beneath the folder, whatever the name is by then. */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	prompt_image(w->c, w->out, (struct epd_request_image){
-	    .path = cli_keep(w->c, path) });
+	    .path = cli_keep(w->c, strdup(path)) });
 	return 0;
 }
 

@@ -62,7 +62,8 @@ cli_status(struct cli *c, int status)
 		if (order[i] == status)
 			b = i;
 	}
-	if (b > a)
+	/* One that tells of a signal stands above all. */
+	if (b > a && c->status < 128)
 		c->status = status;
 }
 

@@ -22,6 +22,15 @@ state_ref(struct state_args *a, const char *text, struct epd_ref *out)
 }
 
 void
+state_rc(struct state_args *a, int rc)
+{
+	struct epd_why none = {0};
+
+	if (rc < 0)
+		cli_fail(a->cli, a->store->path, rc, &none);
+}
+
+void
 state_each(struct state_args *a, int (*fn)(void *arg, const char *workflow),
     void *arg)
 {
@@ -34,7 +43,7 @@ state_each(struct state_args *a, int (*fn)(void *arg, const char *workflow),
 		return;
 	}
 	if (a->n == 0)
-		epd_workflow_each(a->store, fn, arg);
+		state_rc(a, epd_workflow_each(a->store, fn, arg));
 	for (int i = 0; i < a->n && !c->out_failed; i++) {
 		if (state_ref(a, a->operand[i], &ref) < 0)
 			continue;
@@ -191,7 +200,8 @@ names(struct state_args *a)
 	uint32_t after = 0;
 
 	if (!strncmp(p, "f:", 2)) {
-		epd_feature_each(a->store->features, p + 2, feature_one, a);
+		state_rc(a, epd_feature_each(a->store->features, p + 2,
+		    feature_one, a));
 		return;
 	}
 	if (!slash || (size_t)(slash - p) >= sizeof workflow)
@@ -222,7 +232,8 @@ state_ls(struct state_args *a)
 	if (a->features) {
 		if (a->n)
 			cli_usage(c, "-f takes no operands");
-		epd_feature_each(a->store->features, "", feature_one, a);
+		state_rc(a, epd_feature_each(a->store->features, "",
+		    feature_one, a));
 		return;
 	}
 	if (a->n == 0)

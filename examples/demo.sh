@@ -7,8 +7,9 @@ B=${B:-build}
 PATH=$(cd "$B/bin" && pwd):$PATH
 dir=$(cd "$(dirname "$0")/tiny-vlm" && pwd)
 tmp=$(mktemp -d)
-trap 'epd-state gc >/dev/null 2>&1 || :; rm -rf "$tmp"' EXIT
-export EPD_STORE="$tmp/store" EPD_MODEL="$dir/model"
+trap 'rm -rf "$tmp"' EXIT
+printf 'page:\n  memory_dir: %s\n' "$tmp" >"$tmp/config.yaml"
+export EPD_STORE="$tmp/store" EPD_MODEL="$dir/model" EPD_CONFIG="$tmp/config.yaml"
 cd "$dir/samples/sample-images"
 
 run() { printf '\n$ %s\n' "$1"; eval "$1"; }

@@ -67,10 +67,12 @@ $(B)/fuzzers/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 
 fuzz-all: $(FUZZERS)
 	@for t in $(TARGETS); do mkdir -p $(B)/corpus/$$t; \
-	    echo "$$t:"; $(B)/fuzzers/$$t -max_total_time=$(SECONDS) -rss_limit_mb=2048 \
-	    -print_final_stats=1 -verbosity=0 -artifact_prefix=$(B)/ $(B)/corpus/$$t \
-	    tests/fuzz/corpus/$$t 2>&1 | grep -E 'number_of_executed|SUMMARY|ERROR|artifact' ; \
-	    [ $${PIPESTATUS:-0} = 0 ] || exit 1; done
+	    $(B)/fuzzers/$$t -max_total_time=$(SECONDS) -rss_limit_mb=2048 \
+	    -print_final_stats=1 -artifact_prefix=$(B)/ $(B)/corpus/$$t \
+	    tests/fuzz/corpus/$$t >$(B)/$$t.log 2>&1; rc=$$?; \
+	    printf '%-20s %s inputs, exit %s\n' $$t "$$(sed -n \
+	    's/.*number_of_executed_units: //p' $(B)/$$t.log)" $$rc; \
+	    [ $$rc = 0 ] || { tail -30 $(B)/$$t.log; exit 1; }; done
 
 include tests/parity/parity.mk tests/bench/bench.mk
 

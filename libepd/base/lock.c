@@ -80,8 +80,8 @@ held(int fd, uint64_t timeout_ms, struct epd_why *why)
 	    (unsigned long long)timeout_ms);
 }
 
-int
-epd_lock_wait(int fd, uint64_t timeout_ms)
+static int
+wait_for(int fd, int type, uint64_t timeout_ms)
 {
 	const uint64_t begin = epd_clock_boot_ns();
 	const uint64_t limit = timeout_ms > UINT64_MAX / 1000000u ?
@@ -90,7 +90,7 @@ epd_lock_wait(int fd, uint64_t timeout_ms)
 	int rc;
 
 	for (;;) {
-		rc = epd_lock_try(fd);
+		rc = set_lock(fd, type, 0, 0);
 		if (rc != EPD_ELOCKED)
 			return rc;
 		gone = epd_clock_boot_ns() - begin;
@@ -105,6 +105,18 @@ epd_lock_wait(int fd, uint64_t timeout_ms)
 		slept += nap;
 		nap = nap < 10000000 ? nap * 2 : nap;
 	}
+}
+
+int
+epd_lock_wait(int fd, uint64_t timeout_ms)
+{
+	return wait_for(fd, F_WRLCK, timeout_ms);
+}
+
+int
+epd_lock_share(int fd, uint64_t timeout_ms)
+{
+	return wait_for(fd, F_RDLCK, timeout_ms);
 }
 
 int

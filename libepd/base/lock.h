@@ -22,6 +22,8 @@ int epd_lock_take(int fd, uint64_t timeout_ms, struct epd_why *why);
 /* The same, once or to a time-out, with the file's bytes left alone. */
 int epd_lock_try(int fd);
 int epd_lock_wait(int fd, uint64_t timeout_ms);
+/* Shared with others who share it; whoever takes it alone waits for all. */
+int epd_lock_share(int fd, uint64_t timeout_ms);
 void epd_lock_drop(int fd);
 
 /* One process's registration in a store's procs file. */

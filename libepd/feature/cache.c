@@ -5,6 +5,7 @@
  *	features/ab/FP.blob	the rows		(blob.c)
  *	features/ab/FP.meta	the commit marker	(meta.c)
  *	features/memo		files decoded before	(memo.c)
+ *	features/busy		no bytes: a commit under way shares its lock
  *
  * FP is 64 hex digits, ab the first two of them.
  *
@@ -12,6 +13,8 @@
  * 1. Each file is replaced whole, never written in place; picture, blob and meta
  *    are made in this order, and unlinked in the other.  So a kill at any point
  *    leaves a miss and at most what epd_feature_sweep takes.
+ *    Who commits shares the lock of `busy`, so that a sweep can tell what
+ *    the dead left from what is on its way.
  * 2. Rows reach a caller only after meta matched the feature asked for to the
  *    byte and the blob matched meta, fresh ones too.
  * 3. Two writers of one fp may mix their files; then the sums differ, which is a
@@ -28,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "feature/inner.h"
 
 enum { TRIES = 4 };	/* looks at a pair that changes under us */
@@ -75,8 +79,10 @@ epd_feature_unlink(struct epd_features *c, const struct epd_name *fp,
 		if (!unlinkat(dir, name, 0)) {
 			if (bytes)
 				*bytes += (uint64_t)st.st_size;
-		} else if (errno != ENOENT && !rc) {
+		} else if (errno != ENOENT) {
+			/* A blob must not go from under its meta. */
 			rc = -errno;
+			break;
 		}
 	}
 	close(dir);
@@ -120,6 +126,14 @@ epd_features_open(struct epd_features **out, int dirfd,
 		epd_free(c);
 		return rc;
 	}
+	c->busy = epd_file_open(c->dirfd, "busy", O_RDWR | O_CREAT, 0600);
+	if (c->busy < 0) {
+		int rc = c->busy;
+
+		close(c->dirfd);
+		epd_free(c);
+		return rc;
+	}
 	*out = c;
 	return 0;
 }
@@ -129,6 +143,7 @@ epd_features_close(struct epd_features *c)
 {
 	if (!c)
 		return;
+	close(c->busy);
 	close(c->dirfd);
 	epd_free(c);
 }
@@ -296,17 +311,13 @@ write_all(struct epd_features *c, int dir, const struct epd_feature *f,
 	return rc ? rc : write_meta(c, dir, f, &m);
 }
 
-int
-epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
-    const void *rows, const uint8_t *pixels, long h, long w)
+static int
+commit(struct epd_features *c, const struct epd_feature *f, const void *rows,
+    const uint8_t *pixels, long h, long w)
 {
 	char path[EPD_FEATURE_PATH];
 	int dir, rc = 0, v, ours = EPD_HAS_BLOB;
 
-	if (!epd_feature_bytes(f))
-		return -EINVAL;
-	if (epd_feature_bytes(f) > EPD_BLOB_MAX)
-		return EPD_ETOOBIG;
 	v = whole(c, f, pixels != NULL);
 	if (v <= HIT)
 		return v < 0 ? v : 0;
@@ -336,5 +347,23 @@ epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
 	/* Give the space back, unless another has committed meanwhile. */
 	if (!epd_feature_has(c, &f->fp, EPD_HAS_META))
 		epd_feature_unlink(c, &f->fp, ours, NULL);
+	return rc;
+}
+
+int
+epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
+    const void *rows, const uint8_t *pixels, long h, long w)
+{
+	int rc;
+
+	if (!epd_feature_bytes(f))
+		return -EINVAL;
+	if (epd_feature_bytes(f) > EPD_BLOB_MAX)
+		return EPD_ETOOBIG;
+	/* A sweep holds it for an instant only. */
+	if ((rc = epd_lock_share(c->busy, EPD_FEATURE_BUSY_MS)) < 0)
+		return rc;
+	rc = commit(c, f, rows, pixels, h, w);
+	epd_lock_drop(c->busy);
 	return rc;
 }

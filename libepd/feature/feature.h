@@ -78,8 +78,8 @@ int epd_feature_each(struct epd_features *c, const char *prefix,
 /* Pair and picture; absent is fine. */
 int epd_feature_remove(struct epd_features *c, const struct epd_name *fp);
 /*
- * Remove expired pairs, blobs without meta older than grace_ms, and leftovers of
- * writers that died.  A picture is kept while keep says some state needs its fp
+ * Remove expired pairs, and what commits that died left more than grace_ms
+ * before; a commit under way is not touched.  A picture is kept while keep says some state needs its fp
  * (keep may be NULL).  Counts what went and the bytes.
  */
 struct epd_feature_swept { uint64_t expired, orphans, bytes; };

@@ -8,7 +8,7 @@
 #include "feature/feature.h"
 
 struct epd_features {
-	int dirfd;
+	int dirfd, busy;
 	struct epd_metrics *metrics;
 	uint64_t ttl_ms;
 	int sync;
@@ -18,6 +18,7 @@ enum {
 	EPD_FEATURE_PATH = 80,		/* "ab/FP.meta" */
 	EPD_FEATURE_HEAD = 64,		/* bytes before rows, and before a picture */
 	EPD_META_MAX = 65536,
+	EPD_FEATURE_BUSY_MS = 10000,		/* the longest wait for another's sweep */
 };
 #define EPD_BLOB_MAX ((uint64_t)4 << 30)
 #define EPD_PIX_MAX 178956970u		/* pixels */

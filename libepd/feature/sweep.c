@@ -1,8 +1,10 @@
 /*
  * sweep.c - what nobody needs is taken out, and all that stays is checked.
  *
- * Younger than the grace is left alone: it may be a commit under way.  A sweep
- * that meets a commit all the same costs it a miss.
+ * What is incomplete is a commit under way or what a dead one left.  A sweep has
+ * the lock of `busy` alone for an instant: nobody was committing then, so
+ * whatever is older than that instant is nobody's.  If somebody always is, only
+ * what is older than an hour is taken.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +16,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "feature/list.h"
+
+enum { QUIET_MS = 2000, UNSURE_MS = 3600000 };
 
 struct sweep {
 	struct epd_features *c;
-	uint64_t grace_ms;
+	uint64_t before_ms;	/* wall clock */
 	int (*keep)(void *arg, const struct epd_name *fp);
 	void *arg;
 	struct epd_feature_swept gone;
@@ -31,7 +36,7 @@ old(const struct sweep *s, const struct stat *st)
 	uint64_t ms = (uint64_t)st->st_mtim.tv_sec * 1000 +
 	    (uint64_t)st->st_mtim.tv_nsec / 1000000;
 
-	return ms + s->grace_ms <= epd_clock_wall_ms();
+	return ms <= s->before_ms;
 }
 
 static int
@@ -137,10 +142,18 @@ epd_feature_sweep(struct epd_features *c, uint64_t grace_ms,
     int (*keep)(void *arg, const struct epd_name *fp), void *arg,
     struct epd_feature_swept *out)
 {
-	struct sweep s = { .c = c, .grace_ms = grace_ms, .keep = keep,
-	    .arg = arg };
-	int rc = 0;
+	struct sweep s = { .c = c, .keep = keep, .arg = arg };
+	int rc = epd_lock_wait(c->busy, QUIET_MS);
 
+	s.before_ms = epd_clock_wall_ms();
+	if (rc == 0)
+		epd_lock_drop(c->busy);
+	else if (rc != EPD_ELOCKED)
+		return rc;
+	else if (grace_ms < UNSURE_MS)
+		grace_ms = UNSURE_MS;
+	s.before_ms -= grace_ms < s.before_ms ? grace_ms : s.before_ms;
+	rc = 0;
 	for (int fan = 0; !rc && fan < 256; fan++) {
 		struct epd_feature_list l = { .at = NULL };
 

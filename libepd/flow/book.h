@@ -52,6 +52,11 @@ int epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
 const char *epd_book_status(const struct epd_state *st,
     const struct epd_weight *w);
 
+/* epd_view_states of all, and how many workflows could not be read. */
+int epd_view_all(struct epd_store *s,
+    int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
+    uint32_t *unreadable, struct epd_why *why);
+
 /* A page of a state as its newest writer has it. */
 struct epd_page_row {
 	struct epd_page_ref ref;

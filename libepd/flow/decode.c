@@ -2,7 +2,8 @@
  * decode.c - several states as one batch.  Each step runs the last token of
  * every live sequence, draws the next, and lets its text out; a sequence that
  * ends is committed and leaves the batch.  A token drawn but not committed is
- * drawn again identically, so a crash costs time and changes nothing.
+ * drawn again identically, so a crash costs time and changes nothing.  States of
+ * one workflow share its handle.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +17,7 @@
 
 struct lane {
 	struct epd_seq q;
-	struct epd_workflow w;
+	struct epd_workflow *w;
 	const struct epd_ref *ref;
 	uint64_t had;
 	uint32_t expect, images;
@@ -33,6 +34,8 @@ struct batch {
 	struct epd_session *s;
 	const struct epd_decode *d;
 	struct epd_runs *runs;
+	struct epd_workflow *workflow;
+	int workflows;
 	struct lane *lane;
 	float *work;
 	struct epd_chunk *chunk;
@@ -62,25 +65,44 @@ sampler_of(const struct batch *b, struct lane *l)
 	s->salt = l->q.head.sampling.salt;
 }
 
+/* The workflow of that name, opened the first time it is asked for. */
+static int
+workflow(struct batch *b, const char *name, struct epd_workflow **out,
+    struct epd_why *why)
+{
+	int rc;
+
+	for (int i = 0; i < b->workflows; i++)
+		if (!strcmp(b->workflow[i].name, name)) {
+			*out = b->workflow + i;
+			return 0;
+		}
+	rc = epd_workflow_open(b->workflow + b->workflows, b->s->store, name, 0,
+	    why);
+	if (rc == 0)
+		*out = b->workflow + b->workflows++;
+	return rc;
+}
+
 static int
 open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 {
 	struct epd_state st;
-	int rc = epd_workflow_open(&l->w, b->s->store, l->ref->workflow, 0,
-	    why);
+	int rc = workflow(b, l->ref->workflow, &l->w, why);
 
 	if (rc < 0)
 		return rc;
-	rc = epd_shard_state(l->w.shard, l->ref->state, &st);
+	epd_seq_begin(&l->q, b->s, l->w, b->runs);
+	rc = epd_shard_state(l->w->shard, l->ref->state, &st);
 	if (rc < 0)
-		return epd_why(why, rc, "%s/s%u: %s", l->w.name, l->ref->state,
-		    epd_strerror(rc));
+		return epd_why(why, rc, "%s/s%u: %s", l->w->name,
+		    l->ref->state, epd_strerror(rc));
 	if (l->ref->version && l->ref->version != st.versions)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u is at @%u; an earlier "
-		    "version goes on in a fork of it", l->w.name,
+		    "version goes on in a fork of it", l->w->name,
 		    l->ref->state, st.versions);
 	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
-		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w.name,
+		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w->name,
 		    l->ref->state, epd_status_name(st.status));
 	l->expect = st.versions;
 	l->q.stop = b->d->interrupt;
@@ -88,7 +110,7 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 		return rc;
 	if (l->q.head.turn == EPD_TURN_IS_CLOSED)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u: its turn is finished; "
-		    "add one with epd-prefill", l->w.name, l->ref->state);
+		    "add one with epd-prefill", l->w->name, l->ref->state);
 	l->had = l->q.n;
 	l->images = l->q.nimages;
 	sampler_of(b, l);
@@ -309,19 +331,19 @@ set_up(struct batch *b, struct epd_why *why)
 	b->began = epd_clock_boot_ns();
 	b->end_mark = epd_tokenizer_special(b->s->tokens, "<|im_end|>");
 	b->lane = epd_calloc((size_t)d->n, sizeof *b->lane);
+	b->workflow = epd_calloc((size_t)d->n, sizeof *b->workflow);
 	b->chunk = epd_calloc((size_t)d->n, sizeof *b->chunk);
 	b->work = epd_malloc(3 * vocab * sizeof *b->work);
-	if (!b->lane || !b->chunk || !b->work || epd_runs_new(&b->runs) < 0)
+	if (!b->lane || !b->workflow || !b->chunk || !b->work ||
+	    epd_runs_new(&b->runs) < 0)
 		return epd_why(why, -ENOMEM, "no memory");
 	for (int i = 0; i < d->n; i++) {
 		struct lane *l = b->lane + i;
 
 		l->ref = d->states + i;
-		l->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 		l->end.which = i;
 		l->stop.strings = d->stop;
 		l->stop.n = d->nstop;
-		epd_seq_begin(&l->q, b->s, &l->w, b->runs);
 	}
 	return 0;
 }
@@ -333,12 +355,14 @@ take_down(struct batch *b)
 		struct lane *l = b->lane + i;
 
 		epd_seq_free(&l->q);
-		epd_workflow_close(&l->w);
 		epd_stop_free(&l->stop);
 		epd_free(l->logits);
 		epd_free(l->logprobs);
 	}
+	while (b->workflows > 0)
+		epd_workflow_close(b->workflow + --b->workflows);
 	epd_runs_free(b->runs);
+	epd_free(b->workflow);
 	epd_free(b->lane);
 	epd_free(b->chunk);
 	epd_free(b->work);
@@ -359,7 +383,7 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 	struct batch b = { .s = s, .d = d };
 	int rc;
 
-	if (d->n <= 0 || d->logprobs > 20)
+	if (d->n <= 0 || d->logprobs < 0 || d->logprobs > 20)
 		return epd_why(why, EPD_EUSAGE, "%s", d->n <= 0 ? "no states" :
 		    "at most 20 log-probabilities a token");
 	if ((rc = set_up(&b, why)) < 0) {

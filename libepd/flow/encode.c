@@ -137,7 +137,8 @@ read_file(struct epd_session *s, const char *path, struct epd_buf *bytes,
 		.mtime_ns = ns_of(st.st_mtim),
 		.ctime_ns = ns_of(st.st_ctim),
 	};
-	w->keyed = S_ISREG(st.st_mode) && s->store->config.debug_memo;
+	w->keyed = S_ISREG(st.st_mode) && s->store->config.debug_memo &&
+	    epd_file_settled(&st);
 	if (S_ISDIR(st.st_mode)) {
 		close(fd);
 		return epd_why(why, -EISDIR, "%s: is a directory", path);

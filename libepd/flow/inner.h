@@ -8,6 +8,13 @@
 int epd_weights_snapshot(struct epd_store *s, const struct epd_model *m,
     char hex[33], struct epd_why *why);
 
+/*
+ * Whether a file's identity stands for its content: it was changed at least two
+ * seconds ago, so that a change from now on shows in its times.
+ */
+struct stat;
+int epd_file_settled(const struct stat *st);
+
 /* A feature of this session's model: fp and grid give the rest. */
 void epd_session_feature(const struct epd_session *s, const struct epd_name *fp,
     const uint32_t grid[3], struct epd_feature *out);
@@ -15,7 +22,9 @@ void epd_session_feature(const struct epd_session *s, const struct epd_name *fp,
 /*
  * Rows of a feature, read back checked; encoded again from the kept picture if
  * they are gone.  buf holds cap bytes.
- * Fails: EPD_ESUSPECT when neither rows nor picture are there.
+ * Fails: EPD_ESUSPECT when neither rows nor picture are there; EPD_EMODEL when
+ * they were made by another model or with other image settings, and then they
+ * are left as they are.
  */
 int epd_flow_rows(struct epd_session *s, const struct epd_feature *f, void *buf,
     size_t cap, struct epd_why *why);

@@ -19,7 +19,12 @@
 #include "flow/book.h"
 #include "page/page.h"
 
-enum { GRACE_MS = 1000, MOMENT_MS = 200 };
+enum {
+	GRACE_MS = 1000, MOMENT_MS = 200,
+	TICK_MS = 20,		/* what a file's times may lag behind the clock */
+	BEGINNING_MS = 60000,	/* from a workflow's folder to its log, */
+	COMPUTING_MS = 3600000	/* and to its first record */
+};
 
 /* ---- release ---- */
 
@@ -245,30 +250,39 @@ leftovers(struct gc *g, int dirfd)
 	return epd_dir_each(dirfd, leftover, g);
 }
 
-/* A folder whose maker died before its first record; a live maker's stays. */
-static void
+/*
+ * A folder whose maker died or failed before its first record; that of one who
+ * may still be at it stays.  1 if it is gone.
+ */
+static int
 bury(struct gc *g, const char *name)
 {
+	struct epd_workflow w;
 	struct stat st;
-	int dir, lock;
+	uint64_t now = epd_clock_wall_ms(), grace;
+	int dir, lock, rc, gone = 0;
 
 	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (uint64_t)st.st_mtim.tv_sec * 1000 + 60 * GRACE_MS >
-	    epd_clock_wall_ms())
-		return;
-	dir = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY, 0);
-	if (dir < 0)
-		return;
-	/* With its lock in hand nobody begins a log there meanwhile. */
-	lock = epd_file_open(dir, "lock", O_RDWR, 0);
-	if ((lock == -ENOENT || (lock >= 0 && epd_lock_try(lock) == 0)) &&
-	    faccessat(dir, "log.00000001", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    faccessat(dir, "checkpoint", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    epd_file_remove(g->s->workflows, name) == 0)
-		g->out->temporaries++;
+	    (dir = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY,
+	    0)) < 0)
+		return 0;
+	/* With its lock in hand nobody writes there meanwhile. */
+	lock = epd_file_open(dir, "lock", O_RDWR | O_NONBLOCK, 0);
+	if (lock == -ENOENT || (lock >= 0 && epd_lock_try(lock) == 0)) {
+		rc = epd_workflow_open(&w, g->s, name, 1, NULL);
+		grace = rc == 0 ? COMPUTING_MS : BEGINNING_MS;
+		if ((rc == EPD_ENOTHING ||
+		    (rc == 0 && epd_shard_lsn(w.shard) == 0)) &&
+		    (uint64_t)st.st_mtim.tv_sec * 1000 + grace <= now)
+			gone = epd_file_remove(g->s->workflows, name) == 0;
+		if (rc == 0)
+			epd_workflow_close(&w);
+	}
 	if (lock >= 0)
 		close(lock);
 	close(dir);
+	g->out->temporaries += (uint64_t)gone;
+	return gone;
 }
 
 static int
@@ -284,6 +298,10 @@ collect_one(struct gc *g, const char *name)
 	}
 	if (rc < 0)
 		return rc;
+	if (epd_shard_lsn(w.shard) == 0 && bury(g, name)) {
+		epd_workflow_close(&w);
+		return 0;
+	}
 	epd_workflow_close(&w);
 	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
 		return rc;
@@ -295,8 +313,6 @@ collect_one(struct gc *g, const char *name)
 	}
 	if (rc == 0)
 		rc = remember_all(g, w.shard);
-	if (rc == 0)
-		rc = leftovers(g, w.dirfd);
 	epd_workflow_close(&w);
 	return rc;
 }
@@ -355,7 +371,7 @@ sweep_rest(struct gc *g)
 
 	if (g->needs)
 		qsort(g->need, g->needs, sizeof *g->need, by_name);
-	rc = epd_feature_sweep(g->s->features, GRACE_MS, needed, g, &f);
+	rc = epd_feature_sweep(g->s->features, TICK_MS, needed, g, &f);
 	if (rc < 0)
 		return epd_why(g->why, rc, "features: %s", epd_strerror(rc));
 	g->out->features = f.expired;

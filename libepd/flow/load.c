@@ -180,7 +180,7 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 		return rc;
 	rc = epd_seq_republish(q, p->run, p->first, p->n, p->want, why);
 	/* Another process mended it meanwhile, or it cannot be kept: no matter. */
-	if (rc < 0 && rc != -EEXIST && rc != -ENOSPC)
+	if (rc < 0 && rc != -EEXIST && rc != -ENOSPC && rc != -ENOENT)
 		return rc;
 	epd_count(m, EPD_M_PAGES_RECOMPUTED, (uint64_t)p->n);
 	q->lost += (uint64_t)p->n;
@@ -204,7 +204,8 @@ describe(struct epd_seq *q, const struct epd_version *v, struct pages *p,
 		.rows = (v->first_page + (uint64_t)last) * t +
 		    v->pages[last].rows,
 	};
-	if (!v->run || p->rows > q->n || q->rows / t < v->first_page)
+	if (!v->run || v->pages[last].rows > t || p->rows > q->n ||
+	    q->rows / t < v->first_page)
 		return epd_why(why, EPD_ECORRUPT, "%s: the pages of a version "
 		    "are not where its tokens are", q->w->name);
 	p->want = entries_of(v);

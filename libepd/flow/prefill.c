@@ -93,8 +93,6 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 	struct epd_page_ref *pages;
 	struct epd_buf fp = {0};
 	struct epd_state st = {
-		.ttl_deadline_ms = p->ttl_ms ?
-		    epd_clock_wall_ms() + p->ttl_ms : 0,
 		.page_tokens = (uint32_t)s->shape.tokens,
 		.kv_type = (uint32_t)s->shape.type,
 		.page_bytes = s->page_bytes,
@@ -102,10 +100,14 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 		.model_path = epd_model_path(s->model),
 		.tenant = s->store->tenant,
 	};
+	uint64_t now = epd_clock_wall_ms();
 	int rc = epd_session_fingerprint(s, &fp);
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
+	if (p->ttl_ms)
+		st.ttl_deadline_ms = p->ttl_ms < UINT64_MAX - now ?
+		    now + p->ttl_ms : UINT64_MAX;
 	st.fingerprint = epd_buf_cstr(&fp);
 	if (fp.failed) {
 		epd_buf_free(&fp);

@@ -84,7 +84,10 @@ results(struct epd_json **out, const struct epd_json *messages, size_t i,
 	return rc;
 }
 
-/* A message that ends a prompt leaves off the line break, so that the state is CLOSED. */
+/*
+ * A message that ends a prompt leaves off the line break, so that the state is
+ * CLOSED.
+ */
 static void
 chomp(struct epd_prompt *p)
 {

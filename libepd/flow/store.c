@@ -115,7 +115,8 @@ parts(struct epd_store *s, struct epd_why *why)
 	if ((s->cache = epd_dir_make(s->dirfd, "cache")) < 0)
 		return epd_why(why, s->cache, "%s/cache: %s", s->path,
 		    epd_strerror(s->cache));
-	if ((rc = epd_metrics_open(&s->metrics, s->dirfd)) < 0)
+	/* Where nothing can be counted the work is done uncounted. */
+	if ((rc = epd_metrics_open(&s->metrics, s->dirfd)) == -ENOMEM)
 		return epd_why(why, rc, "%s/metrics: %s", s->path,
 		    epd_strerror(rc));
 	if ((rc = epd_procs_open(&s->procs, s->dirfd)) < 0)

@@ -45,7 +45,9 @@ struct lister {
 	int (*fn)(void *arg, const struct epd_state_line *l);
 	void *arg;
 	struct epd_why *why;
-	int all;
+	int all;		/* of the store: one that is damaged hides no other */
+	int failed;		/* rc of the first such */
+	uint32_t unreadable;
 };
 
 static int
@@ -78,15 +80,48 @@ states_of(void *arg, const char *name)
 	return rc == EPD_ENOSTATE ? 0 : rc;
 }
 
+/* A nonzero return of fn still ends the walk. */
+static int
+states_of_each(void *arg, const char *name)
+{
+	struct lister *l = arg;
+	struct epd_why *why = l->why;
+	int rc;
+
+	if (l->failed)
+		l->why = NULL;
+	rc = states_of(l, name);
+	l->why = why;
+	if (rc >= 0 || rc == -ENOMEM)
+		return rc;
+	if (!l->failed)
+		l->failed = rc;
+	l->unreadable++;
+	return 0;
+}
+
+int
+epd_view_all(struct epd_store *s,
+    int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
+    uint32_t *unreadable, struct epd_why *why)
+{
+	struct lister l = { .s = s, .fn = fn, .arg = arg, .why = why, .all = 1 };
+	int rc = epd_workflow_each(s, states_of_each, &l);
+
+	*unreadable = l.unreadable;
+	return rc ? rc : l.failed;
+}
+
 int
 epd_view_states(struct epd_store *s, const char *workflow,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     struct epd_why *why)
 {
-	struct lister l = { s, fn, arg, why, workflow == NULL };
+	struct lister l = { .s = s, .fn = fn, .arg = arg, .why = why };
+	uint32_t unreadable;
 
 	return workflow ? states_of(&l, workflow) :
-	    epd_workflow_each(s, states_of, &l);
+	    epd_view_all(s, fn, arg, &unreadable, why);
 }
 
 int

@@ -17,7 +17,10 @@ struct epd_state_line {
 	uint64_t created_ms, changed_ms, ttl_deadline_ms;
 	uint32_t parent_state, parent_version;
 };
-/* States of a workflow, or of all (NULL), in natural order. */
+/*
+ * States of a workflow, or of all (NULL), in natural order.  A workflow that
+ * cannot be read hides none of the others: its error is returned at the end.
+ */
 int epd_view_states(struct epd_store *s, const char *workflow,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     struct epd_why *why);
@@ -40,7 +43,7 @@ int epd_view_tree(struct epd_store *s, const char *workflow,
 int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
     const char *reason, struct epd_why *why);
 
-/* Every invariant that can be proven of a workflow ("" all, features and memory too). */
+/* Every invariant that can be proven of a workflow ("": of all, and of the features). */
 int epd_flow_check(struct epd_store *s, const char *workflow,
     void (*fault)(void *arg, const char *text), void *arg, struct epd_why *why);
 

@@ -13,13 +13,15 @@
 
 struct gauges {
 	uint64_t workflows, states, versions, tokens, pages, missing;
-	uint64_t by_status[5];
+	uint64_t by_status[7];
+	uint32_t unreadable;
 	uint64_t features, feature_bytes, memory_bytes;
 	struct epd_store *s;
 };
 
 static const char *const statuses[] = {
-	"ACTIVE", "SHARED", "OFFLOADED", "SUSPECT", "ABORTED",
+	"ACTIVE", "SHARED", "OFFLOADING", "OFFLOADED", "RESTORING", "SUSPECT",
+	"ABORTED",
 };
 
 static int
@@ -70,7 +72,9 @@ count(struct epd_store *s, struct gauges *g, struct epd_why *why)
 	    (rc = epd_feature_each(s->features, "", add_feature, g)) < 0 ||
 	    (rc = epd_memory_used(s->memory, &g->memory_bytes)) < 0)
 		return epd_why(why, rc, "%s: %s", s->path, epd_strerror(rc));
-	return epd_view_states(s, NULL, add_state, g, why);
+	/* What cannot be read is a figure, not the end of all others. */
+	rc = epd_view_all(s, add_state, g, &g->unreadable, why);
+	return g->unreadable ? 0 : rc;
 }
 
 /* One figure to whichever form is wanted. */
@@ -153,6 +157,7 @@ gauges(struct sheet *p, const struct epd_store *s, const struct gauges *g)
 		char name[32];
 
 		whole(p, "workflows", "gauge", g->workflows);
+		whole(p, "workflows_unreadable", "gauge", g->unreadable);
 		whole(p, "states", "gauge", g->states);
 		for (size_t i = 0; i < sizeof statuses / sizeof *statuses;
 		    i++) {

@@ -59,8 +59,8 @@ memo_of(const char *file, const uint8_t hash[16], uint8_t out[24])
 		out[16 + i] = (uint8_t)(sum >> 8 * i);
 }
 
-static int
-settled(const struct stat *st)
+int
+epd_file_settled(const struct stat *st)
 {
 	uint64_t now = epd_clock_wall_ms() * 1000000u, c = ns_of(st->st_ctim);
 
@@ -74,6 +74,7 @@ hash_file(struct epd_store *s, int dirfd, const char *name,
 {
 	struct epd_buf b = {0};
 	struct stat st;
+	int old;
 	uint8_t want[24];
 	struct epd_span part = { want, sizeof want };
 	char memo[48];
@@ -81,6 +82,8 @@ hash_file(struct epd_store *s, int dirfd, const char *name,
 
 	if (fstatat(dirfd, name, &st, 0) < 0)
 		return -errno;
+	/* Judged now: hashing takes long enough to make any file look old. */
+	old = epd_file_settled(&st);
 	identity(&st, memo);
 	rc = epd_file_read(s->cache, memo, 64, &b);
 	known = rc >= 0 && b.n == sizeof want;
@@ -95,7 +98,7 @@ hash_file(struct epd_store *s, int dirfd, const char *name,
 	}
 	epd_xxh3_128(out, bytes.p, bytes.n);
 	memo_of(memo, out, want);
-	if (settled(&st))
+	if (old)
 		/* A memo that cannot be kept costs time only. */
 		(void)epd_file_replace(s->cache, memo, &part, 1, 0);
 	return 0;

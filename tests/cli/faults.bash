@@ -103,12 +103,22 @@ fails() {
 	for ((nth = $4; nth <= total; nth += $5)); do
 		restore
 		strike "$2" "$nth" "$3" "do_$1"
-		said && "then_$1" || {
+		said && "then_$1" && { ((nth % 4)) || swept; } || {
 			echo "$1: $2 at call $nth of $total, $3, status $rc"
 			cat out err
 			return 1
 		}
 		echo failed_calls >>"$BATS_FILE_TMPDIR/figures"
+	done
+}
+
+cases='encode prefill turn decode batch mend evict checkpoint release forget gc'
+
+# all_fail ACT EVER: every call of every case; gc opens 256 folders that are alike.
+all_fail() {
+	local c
+	for c in $cases; do
+		fails "$c" "$1" "$2" 1 $(("${#c}" == 2 ? 5 : 1)) || return
 	done
 }
 
@@ -133,11 +143,11 @@ swept() {
 	local run w held
 	balanced || return
 	[ -e store/store ] || return 0
-	find store memory -exec touch -h -d '5 minutes ago' {} +
+	find store memory -exec touch -h -d '2 hours ago' {} +
 	epd-state gc || return
 	none "$(find store memory -name '.tmp.*' -o -name unsure)" || return
 	for w in store/w/*/; do
-		[ ! -d "$w" ] || [ -e "$w/tip" ] ||
+		[ ! -d "$w" ] || [ -n "$(epd-state log "$(basename "$w")")" ] ||
 			{ echo "left: $w"; return 1; }
 	done
 	for w in memory/*/w/*/; do
@@ -241,8 +251,9 @@ then_decode() {
 	*) return 1 ;;
 	esac
 	[[ $drawn == "$(cat out)"* ]] || return
-	# The line ends when the answer is kept.
-	[ "$(wc -l <out)" -eq 0 ] || [ "$v" -eq 2 ] || return
+	# The line of a decode that does not fail ends when the answer is kept.
+	[[ $rc == [1-6] ]] || [ "$(wc -l <out)" -eq 0 ] || [ "$v" -eq 2 ] ||
+		return
 	says w1/s1 "$rest"
 }
 
@@ -384,4 +395,162 @@ then_gc() {
 	[ "$(states)" = w1/s1 ] || return
 	do_gc || return
 	says w1/s1 ON
+}
+
+# ---- file systems that are really full ----
+
+# full WHAT KIB: a tmpfs of that size for the store or the memory tier.  The
+# commands succeed or say that there is no room; with room again all is well.
+full() {
+	local rc=0
+	rm -rf store memory
+	mkdir store memory
+	config
+	mount -t tmpfs -o "size=$2k,mode=700" tmpfs "$1" || return
+	( fill "$1" "$2" ) || rc=$?
+	umount "$1"
+	echo full_sizes >>"$BATS_FILE_TMPDIR/figures"
+	return $rc
+}
+
+fill() {
+	local i rc one said=0
+	for i in 1 2 3 4 5 6; do
+		rc=0
+		do_prefill >>made 2>err || rc=$?
+		[ "$rc" -eq 0 ] && continue
+		said=1
+		[ "$rc" -eq 3 ] && grep -q 'space\|larger\|memory tier' err ||
+			{ echo "$1 of $2 KiB: status $rc: $(cat err)"; return 1; }
+	done
+	mount -o "remount,size=64m" "$1" || return
+	do_prefill >/dev/null || return
+	balanced || return
+	for one in $(states); do
+		says "$one" ON || return
+	done
+	# What was printed while it was full is there.
+	[ -z "$(comm -23 <(sort made) <(states | sort))" ] || return
+	rm made
+}
+
+picture() {
+	local all=("$pictures"/*)
+
+	echo "${all[RANDOM % ${#all[@]}]}"
+}
+
+# ---- one store, struck again and again ----
+
+# residue N: N commands of all kinds on one store, each killed somewhere.  Then
+# gc leaves what the states need, and when they are let go, nothing; with the
+# store its memory folder goes too.
+residue() {
+	local i=0 s
+	rm -rf store memory
+	mkdir memory
+	config
+	do_prefill >made
+	: >gone
+	while ((i < $1)); do
+		s=$(shuf -n 1 made)
+		case $((RANDOM % 7)) in
+		0) set -- "$1" epd-encode "$(picture)" ;;
+		1) set -- "$1" epd-prefill -i "$sign" -p "$question" ;;
+		2) set -- "$1" epd-prefill -w w1 -i "$(picture)" -p x ;;
+		3) set -- "$1" epd-prefill -p more "$s" ;;
+		4) set -- "$1" epd-decode -n 3 --ignore-eos "$s" ;;
+		5) [ "$s" != w1/s1 ] || continue
+		   echo "$s" >>gone
+		   set -- "$1" epd-state rm "$s" ;;
+		6) set -- "$1" epd-state gc ;;
+		esac
+		strike KILL $((RANDOM % 120 + 1)) once "${@:2}"
+		if [ "$2" = epd-prefill ] && [ -s out ]; then
+			cat out >>made
+		fi
+		case $rc in
+		137) : $((i += 1)) ;;
+		0|2) ;;
+		*) echo "${*:2}: status $rc"; cat err; return 1 ;;
+		esac
+		sort -u made | comm -23 - <(sort -u gone) >left
+		mv left made
+	done
+	balanced || return
+	[ -z "$(comm -23 made <(states | sort))" ] || return
+	swept || return
+	for s in $(ls store/w); do
+		epd-state rm -r "$s" || return
+	done
+	epd-state ls -f | xargs -r epd-state rm || return
+	swept || return
+	none "$(find memory -path '*/w/*' -type f)" || return
+	rm -rf store
+	EPD_STORE=$PWD/other epd-prefill --raw -p x || return
+	EPD_STORE=$PWD/other epd-state gc || return
+	[ "$(ls memory | wc -l)" -eq 1 ] || return
+	for ((; i > 0; i--)); do
+		echo kills
+	done >>"$BATS_FILE_TMPDIR/figures"
+}
+
+# ---- many at once ----
+
+# A worker on the store the others use too: what it was told is in made.ID, what
+# it let go, perhaps in vain, in gone.ID.
+worker() {
+	local id=$1 n s rc
+	cd "$2" || return
+	epd-prefill -w "a$id" -p hello >made || return
+	: >gone
+	for ((n = 0; n < $3; n++)); do
+		s=$(shuf -n 1 made)
+		set -- "$1" "$2" "$3"
+		case $((RANDOM % 8)) in
+		0) set -- "$@" epd-encode "$(picture)" ;;
+		1|2) set -- "$@" epd-prefill -w "a$((RANDOM % 4))" -i "$(picture)" -p "$question" ;;
+		3) set -- "$@" epd-prefill -p more "$s" ;;
+		4) set -- "$@" epd-decode -n 3 --ignore-eos "$s" ;;
+		5) [ "$(wc -l <made)" -gt 3 ] || continue
+		   echo "$s" >>gone
+		   grep -vxF "$s" made >left
+		   mv left made
+		   set -- "$@" epd-state rm "$s" ;;
+		6) set -- "$@" epd-state gc ;;
+		7) set -- "$@" epd-state check ;;
+		esac
+		rc=0
+		timeout -s KILL "0.$(printf %03d $((RANDOM % 150 + 3)))" "${@:4}" >out 2>err || rc=$?
+		if [ "$4" = epd-prefill ] && [ -s out ] && [[ $(cat out) != "$s" ]]; then
+			cat out >>made
+		fi
+		case $rc in
+		137) echo kills >>figures ;;
+		0|2|3) ;;
+		*) echo "${*:4}: status $rc: $(cat out err)" >>wrong ;;
+		esac
+	done
+}
+
+# crowd WORKERS ROUNDS
+crowd() {
+	local i s
+	rm -rf store memory
+	mkdir memory
+	config
+	for ((i = 0; i < $1; i++)); do
+		mkdir "at$i"
+		{ worker "$i" "$PWD/at$i" "$2" 2>/dev/null 3>&-; } &
+	done
+	wait
+	cat at*/figures >>"$BATS_FILE_TMPDIR/figures"
+	none "$(cat at*/wrong 2>/dev/null)" || return
+	balanced || return
+	none "$(sort -u at*/made | comm -23 - <(states | sort))" || return
+	for s in $(sort -u at*/made | shuf -n 20); do
+		epd-prefill -p more "$s" >/dev/null || return
+		epd-decode -n 2 --ignore-eos "$s" >/dev/null || return
+	done
+	swept
 }

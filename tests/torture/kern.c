@@ -1,6 +1,6 @@
 /*
  * kern.c - the large sweep: every table, thread count, batch, place, shape and
- * type against one set of bits, some hundred million values.
+ * type against one set of bits, tens of millions of values.
  */
 #include "tests/check.h"
 #include "tests/unit/kern_attn.h"

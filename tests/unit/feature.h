@@ -74,7 +74,8 @@ cache_close(struct cache *k)
 static inline int
 cache_files(struct cache *k)
 {
-	return scratch_count(k->c->dirfd, "memo");
+	/* All but the memo and the lock file, which stays. */
+	return scratch_count(k->c->dirfd, "memo") - 1;
 }
 
 static inline int

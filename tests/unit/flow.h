@@ -433,7 +433,7 @@ kit_read(struct kit *k, uint32_t state, uint32_t version)
 {
 	struct kit_log l = {0};
 	struct epd_workflow w;
-	struct epd_version v;
+	struct epd_version v = {0};
 	uint64_t node[64];
 	int n = 0;
 
@@ -497,7 +497,7 @@ kit_replay(struct kit *k, const struct kit_log *l)
 	const uint64_t t = (uint64_t)k->se->shape.tokens;
 	struct epd_page_entry *e = NULL;
 	struct epd_version v = {0};
-	struct epd_runs *runs;
+	struct epd_runs *runs = NULL;
 	struct epd_workflow w;
 	struct epd_seq q;
 	uint64_t rows = l->npages ? (uint64_t)(l->npages - 1) * t +

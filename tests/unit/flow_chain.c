@@ -39,7 +39,7 @@ load(struct kit *k, uint32_t state, uint64_t *tokens)
 
 	for (int i = 0; i < 5; i++) {
 		struct epd_workflow w;
-		struct epd_runs *runs;
+		struct epd_runs *runs = NULL;
 		struct epd_seq q;
 		uint64_t from;
 

@@ -37,60 +37,82 @@ sound(struct kit *k, uint32_t state)
 	return ok && kit_check(k) == 0;
 }
 
+/* The last of the tokens that none before is; 0 if there is none. */
+static int
+last_new(const struct kit_said *s)
+{
+	for (int j = s->n - 1; j > 0; j--) {
+		int i = 0;
+
+		while (s->id[i] != s->id[j])
+			i++;
+		if (i == j)
+			return j;
+	}
+	return 0;
+}
+
 /*
  * An end of text that is not the turn's mark is not kept, so the page of the
  * last token is there before the token after it.
  */
+static int
+ends_early(const char *text, int wipe, int more, uint64_t *tokens)
+{
+	struct epd_prefilled p;
+	struct kit_said said, again;
+	const struct epd_ref ref = kit_ref(1);
+	struct epd_decode d;
+	struct kit_log l;
+	struct kit k;
+	char eos[64];
+	int at, ok;
+
+	kit_start(&k, QWEN2);
+	if (kit_say(&k, 0, text, NULL, &p) < 0 ||
+	    kit_say(&k, 0, text, NULL, &p) < 0 ||
+	    kit_decode(&k, &p.state, 1, 40, &said) < 0)
+		golden_die("answer", k.why.text);
+	kit_close(&k);
+	at = last_new(&said);
+	snprintf(eos, sizeof eos, "514, %d,", said.id[at]);
+	k.model = kit_model(&k, QWEN2, "generation_config.json", "514,", eos);
+	kit_open(&k);
+	d = greedy(&ref, -1, &again);
+	ok = epd_flow_decode(k.se, &d, kit_why(&k)) == 0 &&
+	    again.end.finish == EPD_FINISH_EOS && again.n == at &&
+	    again.end.fresh == (uint64_t)at;
+	l = kit_read(&k, 1, 0);
+	ok = ok && l.head.turn == EPD_TURN_IS_OPEN &&
+	    l.n == again.end.tokens && kit_replay(&k, &l);
+	*tokens = l.n;
+	kit_log_free(&l);
+	/* It ends at once the next time, and nothing changes. */
+	ok = ok && epd_flow_decode(k.se, &d, kit_why(&k)) == 0 &&
+	    again.end.finish == EPD_FINISH_EOS && again.end.version == 2;
+	kit_lose(&k, wipe);
+	ok = ok && kit_decode(&k, &(uint32_t){ 1 }, 1, more, &again) == 0 &&
+	    again.id[0] == said.id[at] &&
+	    again.logprob[0] == said.logprob[at] && sound(&k, 1);
+	if (!ok)
+		printf("# \"%s\": eos at %d: %s\n", text, at, k.why.text);
+	kit_end(&k);
+	return ok;
+}
+
 TEST(eos_that_is_not_kept)
 {
 	int full[2] = { 0 };
 
 	/* So that the last page is part full, and full. */
-	for (int extra = 0; extra < 48; extra++) {
-		const int more = 1 + 2 * (extra % 2);
-		struct epd_prefilled p;
-		struct kit_said said, again;
-		const struct epd_ref ref = kit_ref(1);
-		char eos[64], text[64] = "Hello";
-		struct epd_decode d;
-		struct kit_log l;
-		struct kit k;
+	for (int i = 0; i < 36; i++) {
+		char text[64] = "Hello";
+		uint64_t n;
 
-		for (int i = 0; i < extra / 2; i++)
-			strcat(text, i % 2 ? "Z" : "7");
-		kit_start(&k, QWEN2);
-		CHECK_INT(kit_say(&k, 0, text, NULL, &p), 0);
-		CHECK_INT(kit_say(&k, 0, text, NULL, &p), 0);
-		CHECK_INT(kit_decode(&k, &p.state, 1, 8, &said), 0);
-		kit_close(&k);
-		snprintf(eos, sizeof eos, "514, %d,", said.id[7]);
-		k.model = kit_model(&k, QWEN2, "generation_config.json",
-		    "514,", eos);
-		for (int i = 0; i < 7; i++)
-			if (said.id[i] == said.id[7])
-				goto next;
-		kit_open(&k);
-		d = greedy(&ref, -1, &again);
-		CHECK_INT(epd_flow_decode(k.se, &d, kit_why(&k)), 0);
-		CHECK_INT(again.end.finish, EPD_FINISH_EOS);
-		CHECK_INT(again.end.fresh, 7);
-		CHECK_INT(again.n, 7);
-		l = kit_read(&k, 1, 0);
-		CHECK_INT(l.head.turn, EPD_TURN_IS_OPEN);
-		CHECK_INT(l.n, again.end.tokens);
-		full[extra % 2] += l.n % 16 == 0;
-		kit_log_free(&l);
-		/* It ends at once the next time, and nothing changes. */
-		CHECK_INT(epd_flow_decode(k.se, &d, kit_why(&k)), 0);
-		CHECK_INT(again.end.finish, EPD_FINISH_EOS);
-		CHECK_INT(again.end.version, 2);
-		kit_lose(&k, extra / 2 % 2);
-		CHECK_INT(kit_decode(&k, &(uint32_t){ 1 }, 1, more, &again), 0);
-		CHECK_INT(again.id[0], said.id[7]);
-		CHECK(again.logprob[0] == said.logprob[7]);
-		CHECK(sound(&k, 1));
-next:
-		kit_end(&k);
+		for (int j = 0; j < i / 2; j++)
+			strcat(text, j % 2 ? "Z" : "7");
+		CHECK(ends_early(text, i / 2 % 2, 1 + 2 * (i % 2), &n));
+		full[i % 2] += n % 16 == 0;
 	}
 	CHECK(full[0] && full[1]);
 }
@@ -395,6 +417,54 @@ TEST(no_pages)
 	CHECK_INT(epd_flow_prefill(k.se, &r, &p, kit_why(&k)), 0);
 	CHECK_INT(p.lost, 1);
 	CHECK_INT(p.reused, 0);
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
+/* Each state of a batch ends for itself. */
+TEST(a_batch_of_all_sorts)
+{
+	struct kit_said said[6], alone;
+	struct epd_prefilled p;
+	struct epd_ref ref[6];
+	const struct epd_decode d = {
+		.states = ref, .n = 6, .most = 4, .has_temp = 1,
+		.has_penalty = 1, .sampler = { .top_p = 1, .penalty = 1 },
+		.ignore_eos = 1, .token = kit_token, .end = kit_ended,
+		.arg = said,
+	};
+	static const int want[] = {
+		0, EPD_ENOSTATE, EPD_EUSAGE, EPD_EVERSION, EPD_ENOTHING,
+		EPD_EUSAGE,
+	};
+	struct kit k;
+
+	kit_start(&k, QWEN2);
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(kit_messages(&k, 0, "[{\"role\":\"user\",\"content\":"
+		    "\"Hi\"}]", NULL, i == 1, &p), 0);
+	CHECK_INT(kit_decode(&k, &p.state, 1, 4, &alone), 0);
+	ref[0] = ref[3] = kit_ref(1);	/* twice: once it is too late */
+	ref[1] = kit_ref(99);
+	ref[2] = kit_ref(2);		/* its turn is finished */
+	ref[4] = kit_ref(1);
+	strcpy(ref[4].workflow, "w99");
+	ref[5] = kit_ref(3);		/* is at @2 */
+	ref[5].version = 1;
+	memset(said, 0, sizeof said);
+	CHECK_INT(epd_flow_decode(k.se, &d, kit_why(&k)), EPD_ENOSTATE);
+	CHECK(strstr(k.why.text, "w1/s99"));
+	for (int i = 0; i < 6; i++) {
+		CHECK_INT(said[i].ended, 1);
+		CHECK_INT(said[i].end.rc, want[i]);
+		CHECK(!want[i] == !*said[i].end.why.text);
+		CHECK_INT(said[i].end.fresh, want[i] ? 0 : 4);
+	}
+	CHECK_INT(said[0].end.version, 2);
+	for (int i = 0; i < 4; i++)
+		CHECK(said[0].logprob[i] == alone.logprob[i] &&
+		    said[3].logprob[i] == alone.logprob[i]);
+	CHECK_INT(kit_runs(&k), 5);
 	CHECK_INT(kit_check(&k), 0);
 	kit_end(&k);
 }

@@ -214,8 +214,7 @@ TEST(numbers)
 		"image:\n  exif: false\n  alpha: drop\n",
 		"engine:\n  chunk: 1\n", "engine:\n  threads: 3\n",
 		"page:\n  memory_cap: 1048576\n",
-		"state:\n  log_keep: 5\n  checkpoint_bytes: 4096\n"
-		"  lock_timeout_ms: 1\n",
+		"state:\n  log_keep: 5\n  checkpoint_bytes: 4096\n",
 	};
 
 	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {

@@ -55,7 +55,7 @@ pairs(const char *model, int turn)
 		if (t.is[BITS_ISA] || slow++ % 4 == turn)
 			ok &= bits_same(model, &w, &t);
 	printf("# %s: %d settings\n", model, w.tried);
-	return ok && w.tried > 10;
+	return ok && w.tried > 8;
 }
 
 TEST(qwen2vl) { CHECK(pairs(QWEN2, 0)); }

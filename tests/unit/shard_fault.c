@@ -1,4 +1,6 @@
 /* shard_fault.c - calls that fail, memory that fails, and kills at every call. */
+#include <sys/mount.h>
+
 #include "tests/unit/shard_fault.h"
 
 TEST(each_call_fails_once)
@@ -124,22 +126,16 @@ TEST(adopted_is_flushed_first)
 	scratch_close(dir);
 }
 
-/* Kind 33: a fragment left by a full disk must not hide what comes after it. */
-TEST(full_disk_leaves_no_fragment)
+/* Appends until the disk is full, and on when it is not. */
+static void
+fill_up(int dir)
 {
-	static const char mounted[] = "/dev/shm/epd-test-full";
-	struct epd_shard *s, *r;
-	struct shard_made m;
 	struct epd_state st = shard_traits(1);
 	uint32_t id = 0, last = 0;
-	char cmd[160];
-	int dir, rc = 0, fd;
+	struct epd_shard *s, *r;
+	struct shard_made m;
+	int rc = 0, fd;
 
-	snprintf(cmd, sizeof cmd, "mkdir -p %s && mount -t tmpfs -o size=64k "
-	    "tmpfs %s 2>/dev/null", mounted, mounted);
-	if (geteuid() || system(cmd))
-		SKIP("skip: mounting a small tmpfs needs root");
-	dir = open(mounted, O_RDONLY | O_DIRECTORY);
 	CHECK_INT(shard_open(&s, dir, 0), 0);
 	fd = openat(dir, "ballast", O_WRONLY | O_CREAT, 0600);
 	CHECK_INT(posix_fallocate(fd, 0, 40960), 0);
@@ -161,9 +157,22 @@ TEST(full_disk_leaves_no_fragment)
 	CHECK_INT(epd_shard_check(r, shard_fault_print, NULL, NULL), 0);
 	epd_shard_close(r);
 	epd_shard_close(s);
+}
+
+/* Kind 33: a fragment left by a full disk must not hide what comes after it. */
+TEST(full_disk_leaves_no_fragment)
+{
+	int top = scratch_open(), dir;
+
+	if (mount("tmpfs", scratch_path, "tmpfs", 0, "size=64k")) {
+		scratch_close(top);
+		SKIP("skip: mounting a small tmpfs needs root");
+	}
+	dir = open(scratch_path, O_RDONLY | O_DIRECTORY);
+	fill_up(dir);
 	close(dir);
-	snprintf(cmd, sizeof cmd, "umount %s && rmdir %s", mounted, mounted);
-	CHECK_INT(system(cmd), 0);
+	umount2(scratch_path, MNT_DETACH);
+	scratch_close(top);
 }
 
 /* The nth allocation fails, in everything that allocates; how many there were. */

@@ -1,4 +1,5 @@
 /* shard_log.c - logs cut at every byte, flipped at every byte, torn by 512s. */
+#include "shard/segment.h"
 #include "tests/unit/shard_log.h"
 
 TEST(cut_at_every_byte)
@@ -129,6 +130,48 @@ TEST(missing_parts)
 	CHECK_INT(rc, EPD_ECORRUPT);
 	log_free(&h);
 	scratch_close(dir);
+}
+
+/* A whole frame in the wrong place is no frame of this log. */
+TEST(frames_follow_each_other)
+{
+	int dir = scratch_open(), rc, sound;
+	static struct log_history h;
+	struct shard_file *log;
+	struct epd_buf b = { 0 };
+	size_t at;
+
+	CHECK_INT(log_run(&h, dir, 3, -1, 0), 0);
+	log = shard_file(&h.at[3], "log.00000001");
+	at = shard_file(&h.at[2], "log.00000001")->data.n;
+	epd_buf_put(&b, log->data.p, log->data.n);
+	epd_buf_put(&b, log->data.p + at, log->data.n - at);
+	CHECK_INT(shard_put(dir, log->name, b.p, b.n), 0);
+	CHECK(log_look(dir, &rc) == h.hash[3]);
+	/* It does not even open. */
+	CHECK(!log_settle(dir, &rc, &sound, 1));
+	CHECK_INT(rc, EPD_ECORRUPT);
+	epd_buf_free(&b);
+	log_free(&h);
+	scratch_close(dir);
+}
+
+/* The whole salt is in the CRC, not the half of it that marks a frame. */
+TEST(frames_are_salted)
+{
+	struct epd_segment one = { .number = 1, .base = 1,
+	    .salt = 0x1111111122222222 }, other = one;
+	struct epd_frame f = { .lsn = 1, .count = 1, .term = 1 }, g;
+	struct epd_buf b = { 0 };
+
+	other.salt ^= 1ull << 40;
+	epd_frame_begin(&b);
+	epd_buf_str(&b, "payload");
+	epd_frame_end(&b, &one, &f);
+	CHECK_INT(epd_frame_parse(epd_span(b.p, b.n), &one, &g), 1);
+	CHECK_INT(g.payload.n, 7);
+	CHECK_INT(epd_frame_parse(epd_span(b.p, b.n), &other, &g), 0);
+	epd_buf_free(&b);
 }
 
 /* Parts of another workflow do not pass for this one's. */
