@@ -169,11 +169,30 @@ epd_workflow_make(struct epd_store *s, const char *name,
 	if (rc < 0 && rc != -EEXIST)
 		return epd_why(why, rc, "%s/w/%s: %s", s->path, made,
 		    epd_strerror(rc));
-	if (rc == 0 && s->config.state_sync &&
-	    (rc = epd_dir_sync(s->workflows)) < 0)
+	/* One that was there may be of a maker that died before this. */
+	if (s->config.state_sync && (rc = epd_dir_sync(s->workflows)) < 0)
 		return epd_why(why, rc, "%s/w: %s", s->path, epd_strerror(rc));
 	memcpy(out, made, sizeof made);
 	return 0;
+}
+
+/*
+ * More is in the log than is published: let a writer settle it, if nobody holds
+ * the lock and the store may be written; else what is published must do.
+ */
+static int
+settle(struct epd_workflow *w, const struct epd_shard_options *how,
+    struct epd_why *why)
+{
+	struct epd_shard_options o = *how;
+	struct epd_shard *writer;
+
+	o.read_only = 0;
+	o.lock_timeout_ms = 0;
+	if (epd_shard_open(&writer, w->dirfd, &o, NULL) < 0)
+		return 0;
+	epd_shard_close(writer);
+	return epd_shard_catch_up(w->shard, why);
 }
 
 int
@@ -209,6 +228,9 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 			    name);
 		goto fail;
 	}
+	if (read_only && epd_shard_unsettled(w.shard) &&
+	    (rc = settle(&w, &o, why)) < 0)
+		goto fail;
 	w.runs = read_only ? epd_memory_find(s->memory, name) :
 	    epd_memory_dir(s->memory, name);
 	if (w.runs < 0 && !read_only) {

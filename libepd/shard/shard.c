@@ -182,7 +182,7 @@ make(struct epd_shard *s, struct epd_why *why)
 static int
 start(struct epd_shard *s, struct epd_why *why)
 {
-	struct epd_why busy;
+	struct epd_why busy = { "" };
 	int rc = epd_shard_load(s, why), damaged;
 
 	if (rc == -ENOENT && !s->o.read_only)
@@ -199,7 +199,8 @@ start(struct epd_shard *s, struct epd_why *why)
 	if (!rc)
 		epd_shard_end(s);
 	else if (rc != EPD_ELOCKED || damaged)
-		return epd_why(why, rc, "%s", busy.text);
+		return epd_why(why, rc, "%s", *busy.text ? busy.text :
+		    epd_strerror(rc));
 	return 0;
 }
 
@@ -250,6 +251,12 @@ epd_shard_close(struct epd_shard *s)
 	epd_buf_free(&s->frame);
 	epd_buf_free(&s->untold);
 	epd_free(s);
+}
+
+int
+epd_shard_unsettled(struct epd_shard *s)
+{
+	return epd_wal_unsettled(s->wal);
 }
 
 uint64_t

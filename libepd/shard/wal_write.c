@@ -264,6 +264,11 @@ epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
 		return epd_why(why, EPD_ETOOBIG, "a record of %zu bytes; the "
 		    "limit is %d", b->n - EPD_FRAME_HEAD, EPD_FRAME_MAX);
 	rc = cut(w, why);
+	/* Whoever made the segment may have died before its name was flushed. */
+	if (!rc && w->pos.offset == EPD_SEGMENT_HEAD &&
+	    !(w->flags & EPD_WAL_RELAXED) && (rc = epd_dir_sync(w->dirfd)))
+		epd_why(why, rc, "log.%08u: its name: %s", w->pos.segment,
+		    epd_strerror(rc));
 	if (rc)
 		return rc;
 	epd_frame_end(b, &w->seg, &f);

@@ -23,6 +23,7 @@ class Bench:
         self.tmp = None          # a folder of this run
         self.store = None        # a store in it
         self.below, self.count = [], 0
+        self.cpu = 0.0           # seconds that the last wall() took of a core
         self.others = Others()
 
     def clean(self):
@@ -70,6 +71,15 @@ class Bench:
         self.emit(figure, median(own), unit, peer, median(theirs), median(r),
                   bar, len(own))
 
+    def alone(self, figure, argv, bar, n):
+        """A process with no peer: its time, and of that the processor's."""
+        self.wall(*argv)
+        both = [(1e3 * self.wall(*argv), 1e3 * self.cpu) for _ in range(n)]
+        t, cpu = zip(*both)
+        self.emit(figure, median(t), "ms", None, None, None, bar, n)
+        self.emit(figure + "_cpu", median(cpu), "ms", None, None, None, None,
+                  n)
+
     def skip(self, figure, why):
         print(f"SKIP {figure}: {why}", file=sys.stderr, flush=True)
 
@@ -101,8 +111,9 @@ class Bench:
         env = self.env()
         t = time.perf_counter()
         pid = os.posix_spawn(argv[0], argv, env, file_actions=null)
-        _, status = os.waitpid(pid, 0)
+        _, status, used = os.wait4(pid, 0)
         t = time.perf_counter() - t
+        self.cpu = used.ru_utime + used.ru_stime
         if status:
             raise RuntimeError(f"{' '.join(argv)}: status {status}")
         return t

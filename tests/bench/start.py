@@ -16,20 +16,14 @@ def start_tiny(b):
     """A new store's first process makes its caches: not counted."""
     argv = [b.bin("epd-prefill"), "-q", "-m", os.path.abspath(TINY + "/model"),
             "-i", os.path.abspath(PICTURE), "-p", TEN]
-    b.wall(*argv)
-    v = [b.wall(*argv) for _ in range(4 * b.rounds + 1)]
-    b.emit("start_tiny", 1e3 * median(v), "ms", None, None, None, "<= 30 ms",
-           len(v))
+    b.alone("start_tiny", argv, "<= 30 ms", 4 * b.rounds + 1)
 
 
 def start_mid(b):
     first = [b.tool("start"), "-m", b.mid, "-s", b.store]
-    b.wall(*first)
+    b.alone("start_mid", first, "<= 50 ms", 4 * b.rounds + 1)
     if not b.need("start_mid against llama-completion", "bin/llama-completion",
                   "models/mid-bf16.gguf"):
-        v = [b.wall(*first) for _ in range(4 * b.rounds + 1)]
-        b.emit("start_mid", 1e3 * median(v), "ms", None, None, None,
-               "<= 50 ms", len(v))
         return
     theirs = Llama(b.peers).completion(2)
     one = '"$0" -q --raw -p hello | "$1" -q --ignore-eos --temp 0 -n 1 -'
@@ -40,8 +34,6 @@ def start_mid(b):
         token=lambda: 1e3 * b.wall("/bin/sh", "-c", one, b.bin("epd-prefill"),
                                    b.bin("epd-decode")),
         llama=lambda: 1e3 * b.wall(*theirs))
-    b.emit("start_mid", median(got["own"]), "ms", None, None, None,
-           "<= 50 ms", len(got["own"]))
     b.against("start_mid_layer", "ms", got["own"],
               "llama-completion to one token", got["llama"], ">= 10")
     b.against("start_mid_token", "ms", got["token"],
@@ -52,10 +44,7 @@ def start_state(b):
     store = os.path.join(b.tmp, "many")
     b.run(b.tool("state"), "fill", store)
     argv = [b.bin("epd-state"), "show", "--store", store, "big/s1"]
-    b.wall(*argv)
-    v = [b.wall(*argv) for _ in range(8 * b.rounds + 1)]
-    b.emit("start_state", 1e3 * median(v), "ms", None, None, None, "<= 5 ms",
-           len(v))
+    b.alone("start_state", argv, "<= 5 ms", 8 * b.rounds + 1)
 
 
 def private(pid):

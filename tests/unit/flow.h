@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "base/hash.h"
@@ -41,6 +42,12 @@ kit_sweep(void)
 {
 	for (int i = 0; i < 8; i++)
 		if (*kit_left[i]) {
+			char memory[300];
+
+			/* It may be a mount of its own. */
+			snprintf(memory, sizeof memory, "%.199s/memory",
+			    kit_left[i]);
+			umount2(memory, MNT_DETACH);
 			memcpy(scratch_path, kit_left[i], sizeof kit_left[i]);
 			scratch_close(-1);
 			*kit_left[i] = '\0';

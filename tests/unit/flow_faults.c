@@ -7,8 +7,6 @@
  *
  * With `all` every point is tried, else some spread over all.
  */
-#include <sys/mount.h>
-
 #include "tests/check.h"
 #include "tests/unit/fault.h"
 #include "tests/unit/flow.h"

@@ -1,4 +1,4 @@
-/* kern_attend.c - attention: a row, a block, branches, threads, pages: one set of bits. */
+/* kern_attend.c - a row, a block, branches, threads, page sizes: one set of bits. */
 #include "tests/check.h"
 #include "tests/unit/kern_attn.h"
 

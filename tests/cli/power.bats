@@ -1,0 +1,31 @@
+#!/usr/bin/env bats
+# What was acknowledged is seen after a power cut that took the last tip.
+
+load helper
+
+@test "a state whose tip was lost is listed, shown and decoded" {
+	run epd-prefill -w w1 -p hello
+	[ "$output" = w1/s1 ]
+	cp "$EPD_STORE/w/w1/tip" "$BATS_TEST_TMPDIR/tip"
+	run epd-prefill -w w1 -p 'hello again'
+	[ "$output" = w1/s2 ]
+	cp "$BATS_TEST_TMPDIR/tip" "$EPD_STORE/w/w1/tip"
+	run epd-state ls w1
+	[ "$output" = $'w1/s1\nw1/s2' ]
+	cp "$BATS_TEST_TMPDIR/tip" "$EPD_STORE/w/w1/tip"
+	run epd-decode -n 1 w1/s2
+	[ "$status" -eq 0 ]
+}
+
+@test "a damaged workflow hides no other from ls and metrics" {
+	epd-prefill -w bad -p hello
+	epd-prefill -w good -p hello
+	printf XXXX | dd of="$EPD_STORE/w/bad/log.00000001" bs=1 seek=100 conv=notrunc status=none
+	run epd-state ls
+	[ "$status" -eq 5 ]
+	[[ $output == *good/s1* ]]
+	[[ $output == *bad* ]]
+	run epd-state metrics
+	[[ $output == *'epd_state_workflows_unreadable 1'* ]]
+	rm -r "$EPD_STORE/w/bad"
+}
