@@ -309,8 +309,7 @@ check_workflow(void *arg, const char *workflow)
 	if (rc == EPD_ENOTHING && c->all)
 		return 0;
 	if (rc == EPD_ECORRUPT || rc == EPD_EKIND) {
-		fault(c, "%s: %s", workflow, inner.text[0] ? inner.text :
-		    epd_strerror(rc));
+		fault(c, "%s", inner.text);
 		return 0;
 	}
 	if (rc < 0)

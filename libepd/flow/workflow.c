@@ -226,6 +226,9 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		if (rc == -ENOENT)
 			rc = epd_why(why, EPD_ENOTHING, "%s: empty workflow",
 			    name);
+		else if (why)
+			epd_why(why, rc, "%s: %s", name, *why->text ?
+			    why->text : epd_strerror(rc));
 		goto fail;
 	}
 	if (read_only && epd_shard_unsettled(w.shard) &&

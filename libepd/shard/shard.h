@@ -46,8 +46,7 @@ int epd_shard_open(struct epd_shard **out, int dirfd,
 void epd_shard_close(struct epd_shard *s);
 /* Read on to the durable lsn.  What was lent before is void. */
 int epd_shard_catch_up(struct epd_shard *s, struct epd_why *why);
-/* 1: more is in the log than is published, which after a power cut may have been acknowledged; a writer settles it. */
-int epd_shard_unsettled(struct epd_shard *s);
+int epd_shard_unsettled(struct epd_shard *s);	/* more in the log than is published */
 uint64_t epd_shard_lsn(const struct epd_shard *s);
 uint64_t epd_shard_term(const struct epd_shard *s);
 void epd_shard_uuid(const struct epd_shard *s, uint8_t uuid[16]);

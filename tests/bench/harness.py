@@ -137,12 +137,12 @@ class Others:
 
     def __init__(self):
         self.servers = set()     # pids still running whose time is ours
-        self.ended = 0.0
+        self.last = 0.0
         self.mark()
 
     def _own(self):
         t = os.times()
-        own = self.ended + sum(t[:4])
+        own = sum(t[:4])
         for pid in self.servers:
             own += ticks_of(pid)
         return own
@@ -152,10 +152,13 @@ class Others:
 
     def share(self):
         own, (busy, total) = self._own(), machine()
+        if total - self.total < 0.05:
+            return self.last
         share = (busy - self.busy - (own - self.own)) / \
             max(total - self.total, 0.01)
         self.mark()
-        return round(max(share, 0.0), 2)
+        self.last = round(max(share, 0.0), 2)
+        return self.last
 
 
 TICK = os.sysconf("SC_CLK_TCK")
