@@ -150,6 +150,15 @@ check_bodies(struct check *c)
 	}
 }
 
+static void
+forget(struct check *c)
+{
+	epd_table_free(c->t);
+	epd_table_free(c->checkpoint);
+	epd_ledger_free(&c->ledger);
+	c->t = c->checkpoint = NULL;
+}
+
 int
 epd_shard_check(struct epd_shard *s,
     void (*fn)(void *arg, const char *fault), void *arg, struct epd_why *why)
@@ -158,9 +167,15 @@ epd_shard_check(struct epd_shard *s,
 	struct epd_why what = { "" };
 	int rc;
 
-	rc = epd_shard_catch_up(s, why);
-	if (!rc)
-		rc = read_log(&c, why);
+	/* Another process's checkpoint may sweep what is being read. */
+	for (int i = 0; i < EPD_SHARD_TRIES; i++) {
+		forget(&c);
+		rc = epd_shard_catch_up(s, why);
+		if (!rc)
+			rc = read_log(&c, why);
+		if (rc != -ESTALE && rc != -ENOENT)
+			break;
+	}
 	/* Where damage ended the replay there is nothing to compare with. */
 	if (!rc && c.t && c.t->lsn == s->table->lsn)
 		rc = epd_table_compare(s->table, c.t, "replay", &c.faults);
@@ -172,8 +187,6 @@ epd_shard_check(struct epd_shard *s,
 		rc = epd_ledger_settle(&c.ledger, &c.faults);
 	if (!rc && c.t)
 		check_bodies(&c);
-	epd_table_free(c.t);
-	epd_table_free(c.checkpoint);
-	epd_ledger_free(&c.ledger);
+	forget(&c);
 	return rc ? rc : c.faults.n;
 }

@@ -18,8 +18,6 @@
 #include "shard/checkpoint.h"
 #include "shard/shard_in.h"
 
-enum { LOAD_TRIES = 100 };
-
 void
 epd_shard_lend(struct epd_shard *s)
 {
@@ -102,7 +100,7 @@ epd_shard_load(struct epd_shard *s, struct epd_why *why)
 
 	for (int i = 0; ; i++) {
 		rc = load_once(s, &t, why);
-		if (rc != -ESTALE || i == LOAD_TRIES)
+		if (rc != -ESTALE || i == EPD_SHARD_TRIES)
 			break;
 		epd_clock_sleep_ns(200000);
 	}
@@ -121,7 +119,7 @@ epd_shard_catch_up(struct epd_shard *s, struct epd_why *why)
 	epd_shard_lend(s);
 	for (int i = 0; ; i++) {
 		rc = epd_wal_read(s->wal, epd_shard_replay, s, why);
-		if (rc != -ESTALE || i == LOAD_TRIES)
+		if (rc != -ESTALE || i == EPD_SHARD_TRIES)
 			break;
 		rc = epd_shard_load(s, why);
 		if (rc)

@@ -93,7 +93,7 @@ int epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
  */
 int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
-/* Release what has expired; the count or an error. */
+/* Release what has expired, sweep temporaries; the count or an error. */
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
 

@@ -6,6 +6,8 @@
 #include "shard/shard.h"
 #include "shard/wal.h"
 
+enum { EPD_SHARD_TRIES = 100 };	/* at reading what others sweep */
+
 /*
  * 1. table.lsn is wal's pos.lsn between calls, but for a frame whose records
  *    could not all be applied: its first ones are passed over when it is read

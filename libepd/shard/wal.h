@@ -41,7 +41,7 @@ void epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16]);
 #define EPD_WAL_ANY UINT64_MAX
 int epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why);
-/* The lowest and highest segment there are; -ENOENT. */
+/* The highest segment, and the lowest with no gap up to it; -ENOENT. */
 int epd_wal_range(int dirfd, uint32_t *first, uint32_t *last);
 
 /*

@@ -58,13 +58,21 @@ int
 epd_wal_range(int dirfd, uint32_t *first, uint32_t *last)
 {
 	struct range r = { 0, 0 };
+	char name[EPD_WAL_NAME];
 	int rc = epd_dir_each(dirfd, widen, &r);
+	uint32_t n = r.last;
 
 	if (rc)
 		return rc;
-	if (!r.first)
+	if (!n)
 		return -ENOENT;
-	*first = r.first;
+	/* A sweep that was cut short may have left some with gaps below. */
+	for (; n > r.first; n--) {
+		epd_wal_name(name, n - 1);
+		if (faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW))
+			break;
+	}
+	*first = n;
 	*last = r.last;
 	return 0;
 }

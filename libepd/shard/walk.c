@@ -32,6 +32,7 @@ epd_shard_reader(struct epd_shard *s, struct epd_wal **out, uint32_t *first,
 struct walk {
 	int (*fn)(void *arg, const struct epd_record *r);
 	void *arg;
+	uint64_t last;			/* lsn told so far */
 };
 
 /* Fill in what the kind tells; others are told by name alone. */
@@ -78,7 +79,7 @@ describe(const struct epd_rec *r, struct epd_record *out)
 static int
 walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 {
-	const struct walk *w = arg;
+	struct walk *w = arg;
 	struct epd_record out = {
 		.lsn = r->lsn, .term = r->term, .wall_ms = r->wall_ms,
 		.kind = epd_kind_name(r->kind), .reason = "",
@@ -86,6 +87,9 @@ walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 	};
 	int rc;
 
+	if (r->lsn <= w->last)
+		return 0;
+	w->last = r->lsn;
 	if (!out.kind)
 		out.kind = "?";
 	rc = describe(r, &out);
@@ -100,15 +104,21 @@ epd_shard_walk(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_record *r), void *arg,
     struct epd_why *why)
 {
-	struct walk walk = { fn, arg };
+	struct walk walk = { fn, arg, 0 };
 	struct epd_wal *w;
 	uint32_t first;
-	int rc = epd_shard_reader(s, &w, &first, why);
+	int rc;
 
-	if (rc)
-		return rc;
-	rc = epd_wal_read(w, walk_one, &walk, why);
-	epd_wal_close(w);
+	/* Segments may go meanwhile: then from what is kept now. */
+	for (int i = 0; i < EPD_SHARD_TRIES; i++) {
+		rc = epd_shard_reader(s, &w, &first, why);
+		if (!rc) {
+			rc = epd_wal_read(w, walk_one, &walk, why);
+			epd_wal_close(w);
+		}
+		if (rc != -ESTALE && rc != -ENOENT)
+			break;
+	}
 	return rc;
 }
 

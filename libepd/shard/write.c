@@ -315,6 +315,9 @@ epd_shard_expire(struct epd_shard *s,
 		    (unsigned long long)s->table->lsn);
 		save_if_due(s);
 	}
+	/* With the lock in hand any temporary is a dead one's. */
+	if (!rc)
+		rc = epd_wal_sweep(s->wal, 0);
 	epd_shard_end(s);
 	tell(s, freed, arg);
 	return rc ? rc : count;

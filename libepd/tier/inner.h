@@ -4,12 +4,15 @@
 
 #include "tier/tier.h"
 
+/* "epd-UUIDHEX", or "epd-UUIDHEX-PLACE" for a copy of a store that lives. */
+enum { EPD_MEMORY_NAME = 4 + 32 + 1 + 16 + 1 };
+
 struct epd_memory {
 	int parent;		/* where the folder lies */
 	int w;			/* its w/ */
 	uint64_t cap;
 	char *store_path;
-	char name[40];		/* the folder's: epd-UUIDHEX */
+	char name[EPD_MEMORY_NAME];	/* the folder's */
 };
 
 /* Bytes of all files in the folders of w/. */

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -101,6 +102,67 @@ sign(int dirfd, const char *store_path)
 	return rc;
 }
 
+/* Whether the store at path says it has this UUID; unsure counts as yes. */
+static int
+store_lives(const char *path, const char *hex)
+{
+	const char *const file[] = { "store", "uuid" };
+	struct epd_buf b = { 0 };
+	int fd = epd_dir_root(path, 0), rc = -ENOENT, lives;
+
+	if (fd < 0)
+		return fd != -ENOENT && fd != -ENOTDIR;
+	for (size_t i = 0; rc == -ENOENT && i < 2; i++)
+		rc = epd_file_read(fd, file[i], PATH_MOST, &b);
+	close(fd);
+	lives = rc ? rc != -ENOENT : strstr(epd_buf_cstr(&b), hex) != NULL;
+	if (b.failed)
+		lives = 1;
+	epd_buf_free(&b);
+	return lives;
+}
+
+/*
+ * Whether the folder is that of another store that lives: a copy of ours, or the
+ * one that ours is a copy of, with the same UUID.
+ */
+static int
+anothers(const struct epd_memory *m, const char *name)
+{
+	char hex[33] = "";
+	struct epd_buf b = { 0 };
+	struct stat ours, theirs;
+	int fd = open_ours(m->parent, name, NULL), other = 0;
+
+	if (fd < 0)
+		return 0;
+	memcpy(hex, m->name + strlen(PREFIX), 32);
+	if (!epd_file_read(fd, "store", PATH_MOST, &b) &&
+	    !stat(epd_buf_cstr(&b), &theirs) && !stat(m->store_path, &ours))
+		other = (ours.st_dev != theirs.st_dev ||
+		    ours.st_ino != theirs.st_ino) &&
+		    store_lives(epd_buf_cstr(&b), hex);
+	epd_buf_free(&b);
+	close(fd);
+	return other;
+}
+
+/* The folder's name: by the UUID, and by the store's place too if that is taken. */
+static void
+choose(struct epd_memory *m)
+{
+	char own[EPD_MEMORY_NAME];
+	struct stat st;
+
+	if (stat(m->store_path, &st))
+		return;
+	snprintf(own, sizeof own, "%s-%016" PRIx64, m->name,
+	    (uint64_t)st.st_ino ^ (uint64_t)st.st_dev << 40);
+	if (!faccessat(m->parent, own, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	    anothers(m, m->name))
+		memcpy(m->name, own, sizeof own);
+}
+
 /* The folder, made and signed, and w/ in it. */
 static int
 claim(struct epd_memory *m, struct epd_why *why)
@@ -147,6 +209,8 @@ epd_memory_open(struct epd_memory **out, const char *dir,
 		m->parent = open_parent(dir, store_path, why);
 	else
 		m->parent = -ENOMEM;
+	if (m->parent >= 0)
+		choose(m);
 	rc = m->parent < 0 ? m->parent : claim(m, why);
 	if (rc) {
 		epd_memory_close(m);
@@ -234,26 +298,6 @@ epd_memory_each(struct epd_memory *m,
 
 /* ---- sweep ---- */
 
-/* Whether the store at path says it has this UUID; unsure counts as yes. */
-static int
-store_lives(const char *path, const char *hex)
-{
-	const char *const file[] = { "store", "uuid" };
-	struct epd_buf b = { 0 };
-	int fd = epd_dir_root(path, 0), rc = -ENOENT, lives;
-
-	if (fd < 0)
-		return fd != -ENOENT && fd != -ENOTDIR;
-	for (size_t i = 0; rc == -ENOENT && i < 2; i++)
-		rc = epd_file_read(fd, file[i], PATH_MOST, &b);
-	close(fd);
-	lives = rc ? rc != -ENOENT : strstr(epd_buf_cstr(&b), hex) != NULL;
-	if (b.failed)
-		lives = 1;
-	epd_buf_free(&b);
-	return lives;
-}
-
 /* Whether the folder open at fd has lost its store. */
 static int
 forsaken(int fd, const char *hex)
@@ -297,16 +341,21 @@ sweep_folder(void *arg, const char *name)
 	struct sweep *s = arg;
 	uint8_t uuid[16];
 	uint64_t bytes = 0;
+	char hex[33];
 	int fd, rc = 0;
 
-	if (strncmp(name, PREFIX, prefix) || strlen(name) != prefix + 32 ||
-	    epd_hex_parse(uuid, sizeof uuid, name + prefix))
+	if (strncmp(name, PREFIX, prefix) || (strlen(name) != prefix + 32 &&
+	    (strlen(name) != EPD_MEMORY_NAME - 1 || name[prefix + 32] != '-')))
+		return 0;
+	memcpy(hex, name + prefix, 32);
+	hex[32] = 0;
+	if (epd_hex_parse(uuid, sizeof uuid, hex))
 		return 0;
 	fd = open_ours(s->root, name, NULL);
 	if (fd < 0)
 		return 0;
 	s->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
-	if (forsaken(fd, name + prefix)) {
+	if (forsaken(fd, hex)) {
 		if (s->w >= 0)
 			rc = epd_memory_measure(s->w, &bytes);
 		if (!rc)

@@ -22,7 +22,8 @@ struct epd_memory;
 /*
  * Open, or make, the memory folder of the store at store_path (absolute)
  * beneath dir.  dir "" is /dev/shm if that is a tmpfs we can write, else the
- * folder `memory` in the store.  A folder that is a link, another's, or open to
+ * folder `memory` in the store.  A copy of a store that lives has its UUID too
+ * and gets a folder of its own.  A folder that is a link, another's, or open to
  * others is refused: -EPERM.  Fails: -EINVAL, -errno.
  * Owns: the caller owns *out.
  */

@@ -112,7 +112,7 @@ fails() {
 	done
 }
 
-cases='encode prefill turn decode batch mend evict checkpoint release forget gc'
+cases='encode prefill named turn decode batch mend evict checkpoint release forget gc'
 
 # all_fail ACT EVER: every call of every case; gc opens 256 folders that are alike.
 all_fail() {
@@ -207,9 +207,14 @@ then_prefill() {
 	for s in $had; do
 		says "$s" ON || return
 	done
-	s=$(do_prefill) || return
+	s=$("${1:-do_prefill}") || return
 	says "$s" ON
 }
+
+# The name of a workflow whose maker was killed in the middle is free to go on.
+base_named() { do_encode; }
+do_named() { epd-prefill -w agent -i "$sign" -p "$question"; }
+then_named() { then_prefill do_named && grep -q '^agent/s' <<<"$(states)"; }
 
 base_turn() {
 	do_prefill

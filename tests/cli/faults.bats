@@ -7,6 +7,7 @@ load faults
 @test "killed: what was printed is kept, the next command works, gc leaves nothing" {
 	kills encode KILL 4 17
 	kills prefill TORN 60 13
+	kills named KILL 41 9
 	kills turn KILL 40 5
 	kills decode TORN 45 5
 	kills batch KILL 60 9

@@ -29,3 +29,16 @@ load helper
 	[[ $output == *'epd_state_workflows_unreadable 1'* ]]
 	rm -r "$EPD_STORE/w/bad"
 }
+
+@test "a copy of a store keeps its hands off the pages of the other" {
+	epd-prefill -w w1 -p hello
+	cp -r "$EPD_STORE" copy
+	epd-state rm --store copy w1/s1
+	epd-state gc --store copy
+	[ "$(epd-state ls -j w1 | jq .pages_missing)" -eq 0 ]
+	epd-state ls --store copy
+	rm -r copy
+	epd-state gc
+	[ "$(epd-state ls -j w1 | jq .pages_missing)" -eq 0 ]
+	[ "$(find memory -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ]
+}

@@ -12,6 +12,10 @@ load ../cli/faults
 	kills prefill KILL 1 1
 }
 
+@test "a prompt into a workflow that has a name" {
+	kills named KILL 1 1
+}
+
 @test "a turn onto a state" {
 	kills turn KILL 1 1
 }

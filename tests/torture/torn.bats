@@ -12,6 +12,10 @@ load ../cli/faults
 	kills prefill TORN 1 1
 }
 
+@test "a prompt into a workflow that has a name" {
+	kills named TORN 1 1
+}
+
 @test "a turn onto a state" {
 	kills turn TORN 1 1
 }

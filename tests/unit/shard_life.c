@@ -34,8 +34,10 @@ TEST(the_table_has_the_diagrams)
 		found += !epd_state_moves[i].ours;
 	CHECK_INT(found, sizeof r_state / sizeof *r_state);
 	for (size_t k = 0; k < sizeof r_page / sizeof *r_page; k++)
-		CHECK(epd_life_page(r_page[k][0], r_page[k][1]) &&
-		    !epd_life_page(r_page[k][0], r_page[k][1])->ours);
+		CHECK(epd_life_page((enum epd_page_life)r_page[k][0],
+		    (enum epd_page_life)r_page[k][1]) &&
+		    !epd_life_page((enum epd_page_life)r_page[k][0],
+		    (enum epd_page_life)r_page[k][1])->ours);
 	for (int i = 0; i < epd_page_nmoves; i++)
 		found -= !epd_page_moves[i].ours;
 	CHECK_INT(found, 1);

@@ -132,6 +132,35 @@ TEST(missing_parts)
 	scratch_close(dir);
 }
 
+/* A sweep killed half way leaves segments with gaps: they are not the log. */
+TEST(half_swept)
+{
+	int dir = scratch_open();
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	struct shard_image im;
+	uint32_t id;
+
+	o.log_keep = -1;
+	CHECK_INT(epd_shard_open(&s, dir, &o, NULL), 0);
+	for (int i = 0; i < 5; i++) {
+		CHECK_INT(shard_create(s, 1, 0, &id), 0);
+		CHECK_INT(epd_shard_checkpoint(s, NULL), 0);
+	}
+	epd_shard_close(s);
+	CHECK_INT(shard_grab(&im, dir), 0);
+	CHECK(shard_file(&im, "log.00000006"));
+	shard_image_free(&im);
+	unlinkat(dir, "log.00000003", 0);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	CHECK_INT(epd_shard_check(s, shard_fault_print, NULL, NULL), 0);
+	CHECK_INT(shard_create(s, 1, 0, &id), 0);
+	CHECK_INT(epd_shard_checkpoint(s, NULL), 0);
+	epd_shard_close(s);
+	CHECK_INT(scratch_count(dir, NULL), 4);
+	scratch_close(dir);
+}
+
 /* A whole frame in the wrong place is no frame of this log. */
 TEST(frames_follow_each_other)
 {
