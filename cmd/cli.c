@@ -65,19 +65,27 @@ join(struct table *t, const struct cli_command *cmd, int in_order)
 			add(t, o);
 }
 
+static const char *
+filled(struct cli *c, const char *option, const char *value)
+{
+	if (!*value)
+		cli_usage(c, "%s: an empty value", option);
+	return value;
+}
+
 /* 1 if key is a common option, and it has been taken. */
 static int
 common(struct cli *c, int key, const char *value)
 {
 	switch (key) {
-	case 'm': c->model = value; break;
-	case 'w': c->workflow = value; break;
+	case 'm': c->model = filled(c, "-m", value); break;
+	case 'w': c->workflow = filled(c, "-w", value); break;
 	case 't': c->threads = (int)cli_int(c, "-t", value, 1, 256); break;
 	case 'v': c->verbose = 1; break;
 	case 'q': c->quiet = 1; break;
 	case 'j': c->json = 1; break;
-	case CLI_STORE: c->store = value; break;
-	case CLI_CONFIG: c->config_path = value; break;
+	case CLI_STORE: c->store = filled(c, "--store", value); break;
+	case CLI_CONFIG: c->config_path = filled(c, "--config", value); break;
 	case CLI_TENANT: c->tenant = value; break;
 	case CLI_ISA: c->isa = value; break;
 	case 'h':
@@ -92,10 +100,26 @@ common(struct cli *c, int key, const char *value)
 	return 1;
 }
 
+/* The long options that begin like word, or that it begins like. */
+static void
+kin(const struct table *t, const char *word, struct epd_buf *out)
+{
+	size_t n = strcspn(word, "=");
+
+	for (int i = 0; i < t->n; i++) {
+		const char *name = t->longs[i].name;
+		size_t m = strlen(name), least = m < n ? m : n;
+
+		if (least >= 3 && !strncmp(name, word, least))
+			epd_buf_fmt(out, "%s--%s", out->n ? ", " : "", name);
+	}
+}
+
 static _Noreturn void
 unknown(struct cli *c, const struct table *t, char **argv)
 {
 	const char *names[OPTIONS + 1], *word = argv[optind - 1], *near = NULL;
+	struct epd_buf alike = {0};
 
 	for (int i = 0; i <= t->n; i++)
 		names[i] = t->longs[i].name;
@@ -106,7 +130,12 @@ unknown(struct cli *c, const struct table *t, char **argv)
 	if (optopt)
 		cli_usage(c, "-%c: no such option", optopt);
 	if (!strncmp(word, "--", 2))
+		kin(t, word + 2, &alike);
+	if (!strncmp(word, "--", 2))
 		near = cli_nearest(word + 2, names);
+	if (alike.n)
+		cli_usage(c, "%s: no such option, did you mean %s?", word,
+		    epd_buf_cstr(&alike));
 	if (near)
 		cli_usage(c, "%s: no such option, did you mean --%s?", word,
 		    near);

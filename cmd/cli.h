@@ -70,6 +70,8 @@ _Noreturn void cli_usage(struct cli *c, const char *fmt, ...)
 void cli_fail(struct cli *c, const char *operand, int rc,
     const struct epd_why *why);
 void cli_status(struct cli *c, int status);	/* remember the gravest */
+/* What would drive a terminal or break a line becomes ?. */
+void cli_tidy(char *s, size_t n);
 /* A line for people, if they want it: that is the caller's to ask. */
 void cli_say(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -108,7 +110,10 @@ int cli_session(struct cli *c, struct epd_store *s, const char *model,
 char *cli_beside(const char *built, const char *installed);
 /* Operands, - replaced by the lines of standard input; kept. */
 char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
-/* As epd_ref_parse; with -w a bare s3 is a state of that workflow. */
+/*
+ * As epd_ref_parse; with -w a bare s3 is a state of that workflow, and one of
+ * another is wrong use.
+ */
 int cli_ref(struct cli *c, struct epd_store *s, const char *text,
     struct epd_ref *out, struct epd_why *why);
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */

@@ -1,5 +1,6 @@
 /* doctor.c - what this machine has, as one object; nothing is made or changed. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -142,15 +143,22 @@ store(struct cli *c, struct epd_jw *w)
 {
 	struct epd_buf path = {0}, file = {0};
 	struct statvfs fs;
+	int rc;
 
 	cli_store_path(c, &path);
 	epd_buf_fmt(&file, "%s/store", epd_buf_cstr(&path));
 	epd_jw_begin(w, "store", '{');
 	epd_jw_str(w, "path", epd_buf_cstr(&path));
-	epd_jw_bool(w, "exists", access(epd_buf_cstr(&file), F_OK) == 0);
+	rc = access(epd_buf_cstr(&file), R_OK) < 0 ? -errno : 0;
+	if (rc == 0 || rc == -ENOENT || rc == -ENOTDIR)
+		epd_jw_bool(w, "exists", rc == 0);
+	else
+		epd_jw_str(w, "error", strerror(-rc));
 	if (statvfs(epd_buf_cstr(&path), &fs) == 0)
 		epd_jw_uint(w, "free", fs.f_bavail * fs.f_frsize);
 	epd_jw_end(w, '}');
+	if (rc < 0 && rc != -ENOENT && rc != -ENOTDIR)
+		cli_fail(c, epd_buf_cstr(&path), rc, NULL);
 	epd_buf_free(&path);
 	epd_buf_free(&file);
 }

@@ -247,8 +247,9 @@ explain(struct decode *x, const struct voice *v,
 {
 	double s = (double)(epd_clock_boot_ns() - x->from) / 1e9;
 
-	cli_say(&x->cli, "%s@%u: %llu tokens, %llu drawn, %llu reused, %s, "
+	cli_say(&x->cli, "%s@%u: %llu token%s, %llu drawn, %llu reused, %s, "
 	    "%.1f tokens/s", v->name, e->version, (unsigned long long)e->tokens,
+	    e->tokens == 1 ? "" : "s",
 	    (unsigned long long)e->fresh,
 	    (unsigned long long)(e->tokens - e->fresh), finish_name(e->finish),
 	    s > 0 ? (double)e->fresh / s : 0.0);
@@ -351,6 +352,24 @@ given(const struct decode *x, const struct epd_ref *ref)
 	return 0;
 }
 
+/* A version that is not there yet, as against one that is past. */
+static int
+check_version(struct epd_store *s, const struct epd_ref *ref,
+    struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct epd_state st;
+	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_state(w.shard, ref->state, &st);
+	epd_workflow_close(&w);
+	if (rc == 0 && ref->version > st.versions)
+		rc = epd_why(why, EPD_ENOSTATE, "no such version");
+	return rc;
+}
+
 static void
 listen(struct decode *x, struct epd_store *s, char **operand, int n)
 {
@@ -367,6 +386,8 @@ listen(struct decode *x, struct epd_store *s, char **operand, int n)
 			rc = epd_why(&why, EPD_EUSAGE, "not a state");
 		else if (rc == 0 && given(x, &v.ref))
 			rc = epd_why(&why, EPD_EUSAGE, "given twice");
+		if (rc == 0 && v.ref.version)
+			rc = check_version(s, &v.ref, &why);
 		if (rc == 0 && !c->model)
 			rc = epd_flow_model_of(s, &v.ref, &v.model, &why);
 		if (rc < 0) {

@@ -1,8 +1,11 @@
 /* epd-prefill.c - text and images to a new state, or onto one: prints w1/s1. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "cmd/prompt.h"
@@ -31,13 +34,15 @@ static const struct cli_option options[] = {
 	    "turn" },
 	{ TTL, "ttl", "TIME", "life of a new state: 90s, 15m, 2h, 1d" },
 	{ EXPECT, "expect", "V", "fail unless the state is at this version" },
-	{ KEY, "key", "N", "the same key again gives the same version" },
+	{ KEY, "key", "N", "onto a state: the same key again gives the same "
+	    "version" },
 	{ 0, NULL, NULL, NULL },
 };
 
 static const char *const usage[] = {
-	"[-jqv] [-m DIR] [-w NAME] [-p TEXT] [-f FILE] [-i IMAGE] ... [REF ... | -]",
-	"[-jqv] --messages FILE [REF ... | -]",
+	"[-jqv] [-m DIR] [-w NAME] [-p TEXT] [-f FILE] [-i IMAGE] ... "
+	    "[REF ... | IMAGE ... | -]",
+	"[-jqv] --messages FILE [REF ... | IMAGE ... | -]",
 	NULL
 };
 
@@ -47,9 +52,9 @@ static const struct cli_command command = {
 	.name = "epd-prefill",
 	.usage = usage,
 	.about = "Run text and pictures through the model and print the state "
-	    "that holds them. REF is a feature (f:HEX), which comes before the "
-	    "text, or one state (w1/s3) to go on from. With - refs are read "
-	    "from standard input, one a line.",
+	    "that holds them. REF is a feature (f:HEX), which like a picture "
+	    "comes before the text, or one state (w1/s3) to go on from. With - "
+	    "they are read from standard input, one a line.",
 	.options = options,
 	.common = "mwtjvqSCTI",
 	.set = set,
@@ -75,7 +80,8 @@ add(struct request *r, int key, const char *value)
 		cli_usage(&r->cli, "more than %d of -p, -f and -i", PIECES);
 	if (!strcmp(value, "-") && key != 'p')
 		cli_usage(&r->cli, "-%c -: only an operand - reads standard "
-		    "input", key);
+		    "input%s", key, key == 'f' ? "; its name is /dev/stdin" :
+		    "");
 	r->texts += key != 'i';
 	r->piece[r->pieces++] = (struct prompt_piece){ key, value };
 }
@@ -85,8 +91,21 @@ json_file(struct request *r, const char *option, const char *value)
 {
 	if (!strcmp(value, "-"))
 		cli_usage(&r->cli, "%s -: only an operand - reads standard "
-		    "input", option);
+		    "input; its name is /dev/stdin", option);
 	return value;
+}
+
+static const char *
+role(struct cli *c, const char *value)
+{
+	static const char *const all[] = { "user", "assistant", "tool",
+	    "system" };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!strcmp(value, all[i]))
+			return value;
+	cli_usage(c, "--role: '%.40s' is not user, assistant, tool or system",
+	    value);
 }
 
 static void
@@ -100,7 +119,7 @@ set(void *arg, int key, const char *value)
 	case 'f':
 	case 'i': add(r, key, value); break;
 	case SYSTEM: r->system = value; break;
-	case ROLE: r->role = value; break;
+	case ROLE: r->role = role(c, value); break;
 	case MESSAGES: r->messages = json_file(r, "--messages", value); break;
 	case TOOLS: r->tools = json_file(r, "--tools", value); break;
 	case RAW: r->raw = 1; break;
@@ -143,42 +162,63 @@ agree(struct request *r, int operands)
 		    "or a ref");
 }
 
-/* Features go before the pieces; one state may be gone on from. */
+/* Pictures and features go before the pieces; one state may be gone on from. */
+static void
+operand(struct request *r, struct epd_store *s, const char *text)
+{
+	struct cli *c = &r->cli;
+	struct epd_why why = {0};
+	struct epd_ref ref = {0};
+	struct stat st;
+	int rc = cli_ref(c, s, text, &ref, &why);
+
+	if ((rc < 0 || ref.kind == EPD_REF_WORKFLOW) && stat(text, &st) == 0 &&
+	    !S_ISDIR(st.st_mode)) {
+		prompt_image(c, &r->images, (struct epd_request_image){
+		    .path = text });
+		return;
+	}
+	/* What is not like a name of ours was meant as something else. */
+	if (strncmp(text, "f:", 2) && epd_ref_parse(&ref, s, text, NULL) < 0)
+		epd_why(&why, rc, "neither a ref nor a file; -p gives text, "
+		    "-i a picture");
+	if (rc < 0)
+		cli_fail(c, text, rc, &why);
+	else if (ref.kind == EPD_REF_FEATURE)
+		prompt_image(c, &r->images, (struct epd_request_image){
+		    .feature = ref.feature });
+	else if (ref.kind == EPD_REF_WORKFLOW &&
+	    faccessat(s->workflows, text, F_OK, 0) == 0)
+		cli_usage(c, "%s: a workflow; -w %s makes a state in it, -i "
+		    "gives a picture", text, text);
+	else if (ref.kind == EPD_REF_WORKFLOW)
+		cli_usage(c, "%s: neither a file nor a state; -p gives text, "
+		    "-i a picture, -w a workflow", text);
+	else if (r->state.state)
+		cli_usage(c, "%s: one state can be gone on from, and there is "
+		    "one already", text);
+	else
+		r->state = ref;
+}
+
 static int
-operands(struct request *r, struct epd_store *s, char **operand, int n)
+operands(struct request *r, struct epd_store *s, char **list, int n)
 {
 	struct cli *c = &r->cli;
 
-	for (int i = 0; i < n; i++) {
-		struct epd_why why = {0};
-		struct epd_ref ref;
-		int rc = cli_ref(c, s, operand[i], &ref, &why);
-
-		if (rc < 0)
-			cli_fail(c, operand[i], rc, &why);
-		else if (ref.kind == EPD_REF_FEATURE)
-			prompt_image(c, &r->images, (struct epd_request_image){
-			    .feature = ref.feature });
-		else if (ref.kind == EPD_REF_WORKFLOW)
-			cli_usage(c, "%s: a workflow; -w %s makes a state in "
-			    "it, -i gives a picture", operand[i], operand[i]);
-		else if (r->state.state)
-			cli_usage(c, "%s: one state can be gone on from, and "
-			    "there is one already", operand[i]);
-		else
-			r->state = ref;
-	}
+	for (int i = 0; i < n; i++)
+		operand(r, s, list[i]);
 	if (c->status)
 		return -1;
 	if (!r->messages && !r->pieces && !r->images.n)
-		cli_usage(c, "nothing to prefill onto %s", operand[0]);
+		cli_usage(c, "nothing to prefill onto %s", list[0]);
 	if (r->state.state && r->system)
 		cli_usage(c, "--system: the state has begun already");
 	if (r->state.state && r->ttl)
 		cli_usage(c, "--ttl: only a new state is given one");
-	if (!r->state.state && (r->cont || r->expect))
+	if (!r->state.state && (r->cont || r->expect || r->key))
 		cli_usage(c, "--%s: no state given", r->cont ? "continue" :
-		    "expect");
+		    r->expect ? "expect" : "key");
 	if (r->cont && r->images.n)
 		cli_usage(c, "--continue takes no images");
 	if (r->state.version && r->expect && r->state.version != r->expect)
@@ -197,9 +237,9 @@ progress(void *arg, uint64_t done, uint64_t total)
 static void
 explain(struct cli *c, const char *name, const struct epd_prefilled *d)
 {
-	cli_say(c, "%s: %llu tokens, %llu computed, %llu reused, %u image%s "
+	cli_say(c, "%s: %llu token%s, %llu computed, %llu reused, %u image%s "
 	    "(%u fresh), %.1f ms", name, (unsigned long long)d->tokens,
-	    (unsigned long long)d->fresh, (unsigned long long)d->reused,
+	    d->tokens == 1 ? "" : "s", (unsigned long long)d->fresh, (unsigned long long)d->reused,
 	    d->images, d->images == 1 ? "" : "s", d->encoded,
 	    (double)d->ns / 1e6);
 	if (d->lost)
@@ -311,6 +351,8 @@ prefill(struct request *r, struct epd_store *s, struct epd_session *session,
 
 	if (rc == 0)
 		rc = epd_flow_prefill(session, &p, out, why);
+	if (rc < 0)
+		prompt_why(&q.images, rc, why);
 	cli_progress_end(c);
 	epd_json_free(q.content);
 	epd_json_free(q.messages);
@@ -360,13 +402,13 @@ main(int argc, char **argv)
 	struct cli *c = &r.cli;
 	struct epd_store *s;
 	int first = cli_begin(c, &command, &r, argc, argv), n;
-	char **operand;
+	char **list;
 
 	agree(&r, argc - first);
-	operand = cli_operands(c, argc, argv, first, &n);
+	list = cli_operands(c, argc, argv, first, &n);
 	r.caught = cli_catch();
 	s = cli_store(c, 1);
-	if (operands(&r, s, operand, n) == 0)
+	if (operands(&r, s, list, n) == 0)
 		run(&r, s);
 	free(r.images.v);
 	epd_store_close(s);

@@ -44,7 +44,7 @@ static const char *const doctor_usage[] = {
 };
 
 static const struct cli_command doctor = {
-	.name = "epd-doctor",
+	.name = "epd doctor",
 	.usage = doctor_usage,
 	.about = "Show what this machine has: instructions and which are "
 	    "chosen, the memory tier, devices, the store, the model, limits.",
@@ -54,7 +54,7 @@ static const struct cli_command doctor = {
 static const char *const help_usage[] = { "[VERB]", NULL };
 
 static const struct cli_command help_command = {
-	.name = "epd-help",
+	.name = "epd help",
 	.usage = help_usage,
 	.about = "Show the manual page of a verb, or of epd itself. "
 	    "`epd help config` is the page of the configuration.",
@@ -140,7 +140,13 @@ manual(struct cli *c, const char *verb)
 	char *options[] = { name, "--help", NULL };
 	int section = 1;
 
-	if (!strcmp(verb, "config")) {
+	/* A page's own name does as well. */
+	if (!strncmp(verb, "epd-", 4))
+		verb += 4;
+	else if (!strcmp(verb, "epd"))
+		verb = "";
+	if (!strcmp(verb, "config") || !strcmp(verb, "epd.yaml")) {
+		verb = "config";
 		snprintf(name, sizeof name, "epd.yaml");
 		section = 5;
 	} else if (*verb && strcmp(verb, "doctor") && strcmp(verb, "help")) {
@@ -159,6 +165,7 @@ manual(struct cli *c, const char *verb)
 	free(file);
 	if (!strncmp(name, "epd-", 4))
 		become(name + 4, options);
+	c->command = &command;
 	cli_help(&command);
 	return cli_end(c);
 }

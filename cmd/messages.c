@@ -20,6 +20,8 @@ struct walk {
 	struct epd_store *s;
 	int dirfd;
 	char *dir;		/* "" or ends in a slash */
+	char *real;		/* the same from /, no slash at its end */
+	const char *where;	/* "message 0" */
 	const struct prompt_images *given;
 	int used;		/* of given */
 	struct prompt_images *out;
@@ -90,13 +92,54 @@ base64(const char *s, struct epd_buf *out)
 	return out->failed ? -ENOMEM : n % 4 == 1 ? -EINVAL : 0;
 }
 
+/*
+ * Add fd's image, called name.  What was found stays what it is, whatever
+ * happens to the name.
+ */
+static int
+hold(struct walk *w, int fd, const char *name, struct epd_why *why)
+{
+	struct prompt_images *im = w->out;
+	char path[64], *known;
+
+	if (im->nheld == PROMPT_HELD) {
+		close(fd);
+		return epd_why(why, EPD_EUSAGE, "more than %d images by path "
+		    "or data: URL; name them as features", PROMPT_HELD);
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	im->held[im->nheld].path = cli_keep(w->c, strdup(path));
+	if (asprintf(&known, "%s: %.120s", w->where, name) < 0)
+		known = NULL;
+	im->held[im->nheld].name = cli_keep(w->c, known);
+	prompt_image(w->c, im, (struct epd_request_image){
+	    .path = im->held[im->nheld].path });
+	im->nheld++;
+	return 0;
+}
+
+void
+prompt_why(const struct prompt_images *im, int rc, struct epd_why *why)
+{
+	for (int i = 0; i < im->nheld; i++) {
+		const struct epd_why was = *why;
+		size_t n = strlen(im->held[i].path);
+		const char *at = strstr(was.text, im->held[i].path);
+
+		if (!at || (at[n] >= '0' && at[n] <= '9'))
+			continue;
+		epd_why(why, rc, "%.*s%s%s", (int)(at - was.text), was.text,
+		    im->held[i].name, at + n);
+		return;
+	}
+}
+
 /* A picture inside the JSON becomes a nameless file. */
 static int
 inlined(struct walk *w, const char *url, struct epd_why *why)
 {
 	const char *comma = strchr(url, ',');
 	struct epd_buf b = {0};
-	char path[64];
 	int fd, rc;
 
 	if (!comma || comma - url < 7 || strncmp(comma - 7, ";base64", 7))
@@ -108,31 +151,45 @@ inlined(struct walk *w, const char *url, struct epd_why *why)
 	fd = rc < 0 ? -1 : memfd_create("image", MFD_CLOEXEC);
 	if (rc == 0 && fd < 0)
 		rc = -errno;
-	if (rc == 0 && (rc = epd_file_pwrite(fd, b.p, b.n, 0)) == 0) {
-		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-		prompt_image(w->c, w->out, (struct epd_request_image){
-		    .path = cli_keep(w->c, strdup(path)) });
-	}
+	if (rc == 0 && (rc = epd_file_pwrite(fd, b.p, b.n, 0)) < 0)
+		close(fd);
+	if (rc == 0)
+		rc = hold(w, fd, "data: URL", why);
 	epd_buf_free(&b);
 	return rc;
+}
+
+/* What remains of an absolute path beneath folder, or NULL. */
+static const char *
+beneath(const char *name, const char *folder)
+{
+	size_t n = folder ? strlen(folder) : 0;
+
+	while (n && folder[n - 1] == '/')
+		n--;
+	if (!folder || *folder != '/' || strncmp(name, folder, n) ||
+	    name[n] != '/')
+		return NULL;
+	return name + n + strspn(name + n, "/");
 }
 
 static int
 file(struct walk *w, const char *name, struct epd_why *why)
 {
-	char path[64];
-	int fd = epd_file_open(w->dirfd, name, O_RDONLY | O_NONBLOCK, 0);
+	const char *path = name;
+	int fd;
 
-	if (fd == -EXDEV || fd == -ELOOP || *name == '/')
+	if (*name == '/' && !(path = beneath(name, w->real)) &&
+	    !(path = beneath(name, w->dir)))
+		return epd_why(why, EPD_EFORMAT, "%.80s: absolute paths "
+		    "outside the message file's folder are not taken", name);
+	fd = epd_file_open(w->dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+	if (fd == -EXDEV || fd == -ELOOP)
 		return epd_why(why, EPD_EFORMAT, "%.120s: not beneath the "
 		    "message file's folder", name);
 	if (fd < 0)
 		return epd_why(why, fd, "%.120s: %s", name, epd_strerror(fd));
-	/* The file that was found beneath the folder, whatever the name is by then. */
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	prompt_image(w->c, w->out, (struct epd_request_image){
-	    .path = cli_keep(w->c, strdup(path)) });
-	return 0;
+	return hold(w, fd, name, why);
 }
 
 static int
@@ -166,12 +223,16 @@ image(struct walk *w, const char *name, struct epd_why *why)
 static int
 walk(struct walk *w, const struct epd_json *messages, struct epd_why *why)
 {
+	char where[40];
+
+	w->where = where;
 	for (size_t i = 0; i < epd_json_count(messages); i++) {
 		const struct epd_json *content =
 		    epd_json_get(epd_json_at(messages, i), "content");
 
 		if (epd_json_type(content) != EPD_JSON_ARRAY)
 			continue;
+		snprintf(where, sizeof where, "message %zu", i);
 		for (size_t k = 0; k < epd_json_count(content); k++) {
 			const struct epd_json *part = epd_json_at(content, k);
 			struct epd_why inner = {{0}};
@@ -181,14 +242,15 @@ walk(struct walk *w, const struct epd_json *messages, struct epd_why *why)
 				continue;
 			rc = image(w, name_of(part), &inner);
 			if (rc < 0)
-				return epd_why(why, rc, "message %zu: %s", i,
+				return epd_why(why, rc, "%s: %s", where,
 				    inner.text[0] ? inner.text :
 				    epd_strerror(rc));
 		}
 	}
 	if (w->used < w->given->n)
-		return epd_why(why, EPD_EUSAGE, "%d images given that no "
-		    "message has a place for", w->given->n - w->used);
+		return epd_why(why, EPD_EUSAGE, "%d image%s given that no "
+		    "message has a place for", w->given->n - w->used,
+		    w->given->n - w->used == 1 ? "" : "s");
 	return 0;
 }
 
@@ -203,17 +265,20 @@ prompt_message_images(struct cli *c, struct epd_store *s, const char *name,
 	int rc;
 
 	/* What comes by a pipe has no folder: then it is the current one. */
-	if (stat(name, &st) < 0 || !S_ISREG(st.st_mode))
+	if (stat(name, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6))
 		slash = NULL;
 	w.dir = slash ? strndup(name, (size_t)(slash - name) + 1) : strdup("");
 	if (!w.dir)
 		return -ENOMEM;
+	w.real = realpath(*w.dir ? w.dir : ".", NULL);
 	w.dirfd = open(*w.dir ? w.dir : ".", O_RDONLY | O_DIRECTORY |
 	    O_CLOEXEC);
 	rc = w.dirfd < 0 ? epd_why(why, -errno, "%s: %s", w.dir,
 	    epd_strerror(-errno)) : walk(&w, messages, why);
 	if (w.dirfd >= 0)
 		close(w.dirfd);
+	free(w.real);
 	free(w.dir);
 	return rc;
 }

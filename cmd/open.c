@@ -228,10 +228,21 @@ cli_ref(struct cli *c, struct epd_store *s, const char *text,
 {
 	char full[EPD_REF_TEXT];
 	size_t n = strspn(text + (*text == 's'), "0123456789");
+	struct epd_ref ref;
+	int rc;
 
 	if (!c->workflow || *text != 's' || n == 0 ||
-	    (text[1 + n] && text[1 + n] != '@') || strlen(text) > 32)
-		return epd_ref_parse(out, s, text, why);
+	    (text[1 + n] && text[1 + n] != '@') || strlen(text) > 32) {
+		rc = epd_ref_parse(&ref, s, text, why);
+		if (rc < 0)
+			return rc;
+		if (c->workflow && ref.kind != EPD_REF_FEATURE &&
+		    strcmp(ref.workflow, c->workflow) != 0)
+			return epd_why(why, EPD_EUSAGE, "not of the workflow "
+			    "that -w names");
+		*out = ref;
+		return rc;
+	}
 	if (!epd_workflow_name_ok(c->workflow))
 		return epd_why(why, EPD_EUSAGE, "%.80s: not a workflow's name",
 		    c->workflow);

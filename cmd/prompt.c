@@ -173,7 +173,9 @@ prompt_messages(const char *file, struct epd_json **root,
 	m = epd_json_type(*root) == EPD_JSON_OBJECT ?
 	    epd_json_get(*root, "messages") : *root;
 	t = epd_json_get(*root, "tools");
-	if (epd_json_type(m) != EPD_JSON_ARRAY || epd_json_count(m) == 0)
+	if (epd_json_type(m) == EPD_JSON_ARRAY && epd_json_count(m) == 0)
+		return epd_why(why, EPD_EFORMAT, "%s: no messages", file);
+	if (epd_json_type(m) != EPD_JSON_ARRAY)
 		return epd_why(why, EPD_EFORMAT, "%s: neither an array of "
 		    "messages nor an object with \"messages\"", file);
 	if (t && epd_json_type(t) != EPD_JSON_ARRAY &&

@@ -4,7 +4,10 @@
 
 #include "cmd/cli.h"
 
-enum { PROMPT_TEXT = 64 << 20 };	/* bytes of text, or of a JSON file */
+enum {
+	PROMPT_TEXT = 64 << 20,	/* bytes of text, or of a JSON file */
+	PROMPT_HELD = 256	/* images held open by their descriptors */
+};
 
 /* -p, -f and -i in the order they came. */
 struct prompt_piece {
@@ -15,6 +18,9 @@ struct prompt_piece {
 struct prompt_images {
 	struct epd_request_image *v;
 	int n, cap;
+	/* Paths of descriptors, and what people call them; both kept. */
+	struct { const char *path, *name; } held[PROMPT_HELD];
+	int nheld;
 };
 
 /* Append one; the process ends without memory. */
@@ -53,5 +59,8 @@ int prompt_message_images(struct cli *c, struct epd_store *s,
     const char *file, const struct epd_json *messages,
     const struct prompt_images *given, struct prompt_images *out,
     struct epd_why *why);
+
+/* The sentence of a failed prefill, with names for the descriptors in it. */
+void prompt_why(const struct prompt_images *im, int rc, struct epd_why *why);
 
 #endif

@@ -14,12 +14,20 @@
 enum { SCHEMA = 1 };		/* of everything -j writes */
 
 /* The lines below come from outside in part; none may drive a terminal. */
-static void
-tidy(char *s)
+void
+cli_tidy(char *s, size_t n)
 {
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = '?';
+	for (size_t i = 0; i < n; i++) {
+		unsigned char ch = (unsigned char)s[i];
+
+		if (ch < 0x20 || ch == 0x7f) {
+			s[i] = '?';
+		} else if (ch == 0xc2 && i + 1 < n &&
+		    (unsigned char)s[i + 1] < 0xa0) {
+			s[i] = '?';	/* U+0080 to U+009F */
+			s[i + 1] = '?';
+		}
+	}
 }
 
 static void
@@ -28,7 +36,7 @@ line(struct cli *c, const char *fmt, va_list ap)
 	char text[2048];
 
 	vsnprintf(text, sizeof text, fmt, ap);
-	tidy(text);
+	cli_tidy(text, strlen(text));
 	cli_progress_end(c);
 	fprintf(stderr, "%s\n", text);
 }
@@ -42,7 +50,7 @@ cli_usage(struct cli *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	tidy(text);
+	cli_tidy(text, strlen(text));
 	cli_progress_end(c);
 	fprintf(stderr, "%s: %s (see %s --help)\n", c->command->name, text,
 	    c->command->name);
@@ -111,6 +119,16 @@ repeated(const char *text, const char *operand)
 	return 0;
 }
 
+/* "c.yaml:2: ..." names c.yaml already. */
+static int
+named(const char *text, const char *operand)
+{
+	size_t n = strlen(operand);
+
+	return n && !strncmp(text, operand, n) && text[n] == ':' &&
+	    text[n + 1] >= '0' && text[n + 1] <= '9';
+}
+
 void
 cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 {
@@ -121,6 +139,8 @@ cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 	if (c->verbose)
 		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
 	text += repeated(text, operand ? operand : "");
+	if (n && named(text, operand))
+		n = 0;
 	/* A verb's name is the program's and its own. */
 	cli_say(c, "%.*s: %s%s%s%s", (int)strcspn(c->command->name, " "),
 	    c->command->name, n ? operand : "", n ? ": " : "", text, label);
@@ -155,7 +175,8 @@ cli_progress_end(struct cli *c)
 static int
 lost(struct cli *c, int error)
 {
-	if (!c->out_failed)
+	/* A reader that has seen enough is no news. */
+	if (!c->out_failed && error != EPIPE)
 		cli_say(c, "%.*s: standard output: %s",
 		    (int)strcspn(c->command->name, " "), c->command->name,
 		    strerror(error ? error : EIO));

@@ -24,12 +24,16 @@ is_bytes(const char *key)
 static void
 scalar(struct epd_buf *out, const struct epd_json *j)
 {
+	size_t at = out->n;
+
 	if (epd_json_type(j) == EPD_JSON_STRING)
 		epd_buf_str(out, epd_json_str(j, ""));
 	else if (epd_json_type(j) == EPD_JSON_NULL)
 		epd_buf_str(out, "-");
 	else
 		epd_json_dump(out, j);
+	if (!out->failed && out->n > at)
+		cli_tidy((char *)out->p + at, out->n - at);
 }
 
 static int

@@ -100,6 +100,12 @@ state_check(struct state_args *a)
 
 /* ---- gc ---- */
 
+static const char *
+s_of(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 void
 state_gc(struct state_args *a)
 {
@@ -116,15 +122,18 @@ state_gc(struct state_args *a)
 		return;
 	}
 	if (c->verbose)
-		cli_say(c, "%llu states expired, %llu runs (%s), %llu features "
-		    "and %llu orphans (%s), %llu memory folders, %llu "
-		    "leftovers, %.1f ms", (unsigned long long)s.states,
-		    (unsigned long long)s.runs, cli_bytes(run, s.run_bytes),
-		    (unsigned long long)s.features,
-		    (unsigned long long)s.orphans,
+		cli_say(c, "%llu state%s expired, %llu run%s (%s), %llu "
+		    "feature%s and %llu orphan%s (%s), %llu memory folder%s, "
+		    "%llu leftover%s, %.1f ms",
+		    (unsigned long long)s.states, s_of(s.states),
+		    (unsigned long long)s.runs, s_of(s.runs),
+		    cli_bytes(run, s.run_bytes),
+		    (unsigned long long)s.features, s_of(s.features),
+		    (unsigned long long)s.orphans, s_of(s.orphans),
 		    cli_bytes(feature, s.feature_bytes),
 		    (unsigned long long)s.memory_folders,
-		    (unsigned long long)s.temporaries, (double)s.ns / 1e6);
+		    s_of(s.memory_folders), (unsigned long long)s.temporaries,
+		    s_of(s.temporaries), (double)s.ns / 1e6);
 	if (!c->json)
 		return;
 	cli_object(&w, &b);

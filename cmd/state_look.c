@@ -402,6 +402,7 @@ state_tree(struct state_args *a)
 struct logger {
 	struct state_args *a;
 	const char *workflow;
+	uint64_t records;
 };
 
 static int
@@ -413,6 +414,7 @@ record(void *arg, const struct epd_record *r)
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
+	x->records++;
 	if (r->state)
 		epd_ref_format(name, x->workflow, r->state, r->version);
 	if (!c->json) {
@@ -422,6 +424,7 @@ record(void *arg, const struct epd_record *r)
 		    r->kind, name, r->tokens, r->pages,
 		    (unsigned long long)r->bytes, *r->reason ? " " : "",
 		    r->reason);
+		cli_tidy(text, strlen(text));
 		cli_line(c, text);
 		return c->out_failed;
 	}
@@ -455,7 +458,7 @@ static int
 log_one(void *arg, const char *workflow)
 {
 	struct state_args *a = arg;
-	struct logger x = { a, workflow };
+	struct logger x = { .a = a, .workflow = workflow };
 	struct epd_why why = {0};
 	struct epd_workflow w;
 	int rc = epd_workflow_open(&w, a->store, workflow, 1, &why);
@@ -466,6 +469,10 @@ log_one(void *arg, const char *workflow)
 		rc = epd_shard_walk(w.shard, record, &x, &why);
 		if (rc == 0 && a->verify)
 			rc = epd_shard_check(w.shard, log_fault, &x, &why);
+		if (rc == 0 && a->verify && a->cli->verbose)
+			cli_say(a->cli, "%s: %llu record%s, all obey", workflow,
+			    (unsigned long long)x.records,
+			    x.records == 1 ? "" : "s");
 		epd_workflow_close(&w);
 	}
 	if (rc < 0)

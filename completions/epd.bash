@@ -52,13 +52,39 @@ _epd_workflows() {
 	done
 }
 
+# What -w says on the line, if anything.
+_epd_workflow() {
+	local i
+	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
+		case ${_epd_words[i]} in
+		--workflow=*) echo "${_epd_words[i]#--workflow=}"; return ;;
+		-w|--workflow) echo "${_epd_words[i + 1]}"; return ;;
+		esac
+	done
+}
+
+# The states of that workflow, as -w lets them be called.
+_epd_short() {
+	local w name
+	w=$(_epd_workflow)
+	[ -n "$w" ] || return
+	epd-state --store "$(_epd_store)" ls --names "$w/$1" 2>/dev/null |
+		while IFS= read -r name; do
+			echo "${name#*/}"
+		done
+}
+
 # States behind a slash, features behind f:, else workflows to go on from.
 _epd_refs() {
 	case $1 in
 	*@*) ;;
 	f:*|*/*) epd-state --store "$(_epd_store)" ls --names "$1" 2>/dev/null ;;
 	*)
-		_epd_workflows "$1" "$2"
+		if [ -n "$(_epd_workflow)" ]; then
+			_epd_short "$1"
+		else
+			_epd_workflows "$1" "$2"
+		fi
 		[[ f: == "$1"* && $3 == f ]] && echo f:
 		;;
 	esac
@@ -145,10 +171,11 @@ _epd() {
 		epd) mapfile -t out < <(compgen -W \
 			'encode prefill decode state doctor help' -- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			'encode prefill decode state config' -- "$cur") ;;
+			'encode prefill decode state doctor config' -- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
-		epd-encode) mapfile -t out < <(_epd_images "$cur") ;;
-		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f) ;;
+		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
+		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f
+			_epd_images "$cur") ;;
 		epd-decode) mapfile -t out < <(_epd_refs "$cur" /) ;;
 		'epd-state show'|'epd-state release')
 			mapfile -t out < <(_epd_refs "$cur" '' f) ;;

@@ -77,6 +77,8 @@ int epd_feature_each(struct epd_features *c, const char *prefix,
     int (*fn)(void *arg, const struct epd_name *fp), void *arg);
 /* Pair and picture; absent is fine. */
 int epd_feature_remove(struct epd_features *c, const struct epd_name *fp);
+/* The rows alone, which can be encoded again; without a picture nothing goes. */
+int epd_feature_evict(struct epd_features *c, const struct epd_name *fp);
 /*
  * Remove expired pairs, and what commits that died left more than grace_ms
  * before; a commit under way is not touched.  A picture is kept while keep says some state needs its fp

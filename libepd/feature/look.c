@@ -54,6 +54,16 @@ epd_feature_remove(struct epd_features *c, const struct epd_name *fp)
 	    EPD_HAS_META | EPD_HAS_BLOB | EPD_HAS_PIX, NULL);
 }
 
+int
+epd_feature_evict(struct epd_features *c, const struct epd_name *fp)
+{
+	int rc = epd_feature_has(c, fp, EPD_HAS_PIX);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : -ENOENT;
+	return epd_feature_unlink(c, fp, EPD_HAS_META | EPD_HAS_BLOB, NULL);
+}
+
 /* ---- listing ---- */
 
 static int

@@ -420,6 +420,8 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 	}
 	epd_log(&s->store->log, "op=decode states=%d rc=%d", d->n, rc);
 	take_down(&b);
+	/* Each lane asked for room by itself; together they may be above the cap. */
+	(void)epd_memory_fit(s->store->memory, 0, NULL, NULL, NULL, NULL);
 	return rc;
 }
 

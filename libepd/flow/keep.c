@@ -56,34 +56,6 @@ release_all(struct epd_workflow *w, const char *reason, struct freeing *f,
 	return rc == EPD_ENOSTATE ? 0 : rc;
 }
 
-int
-epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
-    const char *reason, struct epd_why *why)
-{
-	struct epd_workflow w;
-	struct freeing f = { .w = &w };
-	struct epd_feature_meta m;
-	int rc;
-
-	if (ref->kind == EPD_REF_FEATURE) {
-		if (epd_feature_meta(s->features, &ref->feature, &m) == -ENOENT)
-			return epd_why(why, EPD_ENOTHING, "no such feature");
-		return epd_feature_remove(s->features, &ref->feature);
-	}
-	if (ref->version)
-		return epd_why(why, EPD_EUSAGE, "a version goes with its "
-		    "state; release the state");
-	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
-		return rc;
-	rc = ref->kind == EPD_REF_WORKFLOW ?
-	    release_all(&w, reason, &f, why) :
-	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);
-	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
-	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);
-	epd_workflow_close(&w);
-	return rc;
-}
-
 /* ---- gc ---- */
 
 struct set {
@@ -388,6 +360,69 @@ sweep_rest(struct gc *g)
 	return 0;
 }
 
+/* One workflow's images; one that cannot be read may need any. */
+static int
+remember_workflow(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	struct epd_workflow w;
+	int rc = epd_workflow_open(&w, g->s, name, 1, g->why);
+
+	if (rc < 0)
+		return rc == EPD_ENOTHING ? 0 : rc;
+	rc = remember_all(g, w.shard);
+	epd_workflow_close(&w);
+	return rc;
+}
+
+/* What live states show is kept as a picture, so that they can go on. */
+static int
+release_feature(struct epd_store *s, const struct epd_name *fp,
+    struct epd_why *why)
+{
+	struct gc g = { .s = s, .why = why };
+	struct epd_feature_meta m;
+	int rc;
+
+	if (epd_feature_meta(s->features, fp, &m) == -ENOENT)
+		return epd_why(why, EPD_ENOTHING, "no such feature");
+	rc = epd_workflow_each(s, remember_workflow, &g);
+	if (rc == 0 && g.needs)
+		qsort(g.need, g.needs, sizeof *g.need, by_name);
+	if (rc == 0 && !needed(&g, fp))
+		rc = epd_feature_remove(s->features, fp);
+	else if (rc == 0 && (rc = epd_feature_evict(s->features, fp)) ==
+	    -ENOENT)
+		rc = epd_why(why, EPD_ESTATUS, "live states show it, and no "
+		    "picture is kept to make it from again");
+	epd_free(g.need);
+	return rc;
+}
+
+int
+epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
+    const char *reason, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct freeing f = { .w = &w };
+	int rc;
+
+	if (ref->kind == EPD_REF_FEATURE)
+		return release_feature(s, &ref->feature, why);
+	if (ref->version)
+		return epd_why(why, EPD_EUSAGE, "a version goes with its "
+		    "state; release the state");
+	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
+		return rc;
+	rc = ref->kind == EPD_REF_WORKFLOW ?
+	    release_all(&w, reason, &f, why) :
+	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);
+	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
+	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);
+	epd_workflow_close(&w);
+	return rc;
+}
+
 int
 epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
 {
@@ -399,6 +434,8 @@ epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
 	/* A log that cannot be read may need any picture: then none goes. */
 	if (rc == 0)
 		rc = g.failed ? g.failed : sweep_rest(&g);
+	if (rc == 0)
+		rc = epd_memory_fit(s->memory, 0, NULL, NULL, NULL, why);
 	epd_free(g.need);
 	swept.ns = epd_clock_boot_ns() - from;
 	epd_count(s->metrics, EPD_M_GC_COUNT, 1);

@@ -97,12 +97,18 @@ check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 		return epd_why(why, rc, "%s/s%u: %s", q->w->name, state,
 		    epd_strerror(rc));
 	epd_session_base(q->s, &base);
-	if (!epd_name_equal(&st.model_fp, &q->s->model_fp) ||
-	    !epd_name_equal(&st.base, &base))
-		return epd_why(why, EPD_EMODEL, "%s/s%u was made with another "
-		    "model or other page settings (%s)", q->w->name, state,
-		    st.model_path);
-	return 0;
+	if (epd_name_equal(&st.model_fp, &q->s->model_fp) &&
+	    epd_name_equal(&st.base, &base))
+		return 0;
+	if (strcmp(st.tenant, q->s->store->tenant))
+		return epd_why(why, EPD_EMODEL, "%s/s%u belongs to another "
+		    "tenant", q->w->name, state);
+	if (epd_name_equal(&st.model_fp, &q->s->model_fp))
+		return epd_why(why, EPD_EMODEL, "%s/s%u has other pages: of "
+		    "%u tokens in %s (%s)", q->w->name, state, st.page_tokens,
+		    st.kv_type == EPD_F32 ? "f32" : "bf16", st.model_path);
+	return epd_why(why, EPD_EMODEL, "%s/s%u was made with another model "
+	    "(%s)", q->w->name, state, st.model_path);
 }
 
 static struct epd_page_entry *

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "flow/prompt.h"
 #include "flow/seq.h"
 
@@ -129,18 +130,34 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
  * tells of what that gave.
  */
 static int
-done_before(struct epd_workflow *w, const struct epd_prefill *p,
-    uint32_t newest, struct epd_prefilled *out)
+done_before(struct epd_session *s, struct epd_workflow *w,
+    const struct epd_prefill *p, uint32_t newest, struct epd_prefilled *out,
+    struct epd_why *why)
 {
-	struct epd_version v = {0};
+	struct epd_version v = {0}, head;
+	struct epd_request r = {0};
 	uint32_t expect = p->expect ? p->expect : newest - 1;
+	int rc;
 
 	/* Onto what is not the newest, an advance looks at the key and no more. */
 	if (!p->key || expect == 0 || expect >= newest ||
 	    epd_shard_advance(w->shard, p->state, expect, p->key, &v,
 	    &out->version, NULL) < 0 ||
-	    epd_shard_version(w->shard, p->state, out->version, &v) < 0)
+	    epd_shard_version(w->shard, p->state, expect, &head) < 0)
 		return 0;
+	/* A key stands for one request, and this must be it. */
+	rc = epd_request_make(&r, s, p, &head, 0, why);
+	if (rc < 0)
+		return rc;
+	if (epd_shard_version(w->shard, p->state, out->version, &v) < 0 ||
+	    v.nids != r.ids.n ||
+	    memcmp(v.ids, r.ids.v, r.ids.n * sizeof *r.ids.v))
+		rc = epd_why(why, EPD_EUSAGE, "key %llu stands for another "
+		    "request, which gave %s/s%u@%u", (unsigned long long)p->key,
+		    w->name, p->state, out->version);
+	epd_request_free(&r);
+	if (rc < 0)
+		return rc;
 	out->state = p->state;
 	out->tokens = v.start + v.nids;
 	memcpy(out->workflow, w->name, sizeof out->workflow);
@@ -161,8 +178,9 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", w->name, p->state,
 		    epd_strerror(rc));
-	if (done_before(w, p, st.versions, out))
-		return 1;
+	rc = done_before(q->s, w, p, st.versions, out, why);
+	if (rc != 0)
+		return rc;
 	out->version = st.versions;
 	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
@@ -171,6 +189,20 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 		return epd_why(why, EPD_EVERSION, "%s/s%u is at @%u, not @%u",
 		    w->name, p->state, st.versions, p->expect);
 	return epd_seq_load(q, p->state, st.versions, why);
+}
+
+/* A workflow made for a request that failed: nobody was told its name. */
+static void
+unmake(struct epd_store *s, struct epd_workflow *w)
+{
+	char name[EPD_WORKFLOW];
+
+	if (!w->shard || epd_shard_lsn(w->shard) != 0)
+		return;
+	memcpy(name, w->name, sizeof name);
+	epd_workflow_close(w);
+	if (epd_file_remove(s->workflows, name) == 0)
+		(void)epd_memory_remove(s->memory, name);
 }
 
 static int
@@ -196,7 +228,6 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 		rc = epd_seq_extend(q, r.ids.v, r.ids.n, r.rows.image,
 		    r.rows.rows, (size_t)r.nimages, why);
 	if (rc == 0 && !p->state) {
-		/* A workflow is made as late as can be, so failures leave none. */
 		rc = epd_workflow_make(q->s->store, p->workflow, out->workflow,
 		    why);
 		if (rc == 0)
@@ -255,6 +286,8 @@ epd_flow_prefill(struct epd_session *s, const struct epd_prefill *p,
 	    (unsigned long long)done.tokens, (unsigned long long)done.fresh);
 	epd_seq_free(&q);
 	epd_runs_free(runs);
+	if (rc < 0 && rc != EPD_EUNSURE && !p->state && !*p->workflow)
+		unmake(s->store, &w);
 	epd_workflow_close(&w);
 	if (rc == 0)
 		*out = done;

@@ -172,6 +172,14 @@ epd_session_fingerprint(const struct epd_session *s, struct epd_buf *out)
 	epd_jw_uint(&w, "temporal", p->temporal);
 	epd_jw_int(&w, "min_pixels", p->min_pixels);
 	epd_jw_int(&w, "max_pixels", p->max_pixels);
+	epd_jw_begin(&w, "mean", '[');
+	for (int i = 0; i < 3; i++)
+		epd_jw_real(&w, NULL, (double)p->mean[i]);
+	epd_jw_end(&w, ']');
+	epd_jw_begin(&w, "std", '[');
+	for (int i = 0; i < 3; i++)
+		epd_jw_real(&w, NULL, (double)p->std[i]);
+	epd_jw_end(&w, ']');
 	epd_jw_hex(&w, "feature_model", s->feature_model.b, EPD_NAME);
 	epd_jw_hex(&w, "tokenizer", tokens, sizeof tokens);
 	epd_jw_hex(&w, "template", s->template_hash, sizeof s->template_hash);

@@ -68,9 +68,9 @@ int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads, uint32
 
 /*
  * create_state: a new state at @1.  *id is its number, never used before.
- * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -EINVAL (a version whose
- *        pages and tokens contradict each other), -ENOSPC, ...: not created.
- *        EPD_EUNSURE: it may or may not exist; open again to learn.
+ * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -EINVAL (v contradicts
+ *        itself), -ENOSPC, ...: not created.  EPD_EUNSURE: it may or may not
+ *        exist; open again to learn.
  * create and advance also reclaim what has expired; the runs that frees are
  * told to this handle's next release or expire, or are left to a sweep.
  */
@@ -104,7 +104,7 @@ int epd_shard_runs(struct epd_shard *s,
 /* Write a checkpoint now and start a new segment. */
 int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
 
-/* Walk the log's records as they lie, oldest kept first. */
+/* The log's records as they lie, oldest kept first. */
 int epd_shard_walk(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_record *r), void *arg,
     struct epd_why *why);

@@ -142,7 +142,7 @@ helps() {
 @test "configuration: a mistake names file and line, exit 2" {
 	printf 'page:\n  tokens: 16\n  tokenz: 3\n' >bad.yaml
 	run --separate-stderr -2 epd-prefill --config bad.yaml -p x
-	[[ $stderr == *bad.yaml:3:* ]]
+	[[ $stderr == 'epd-prefill: bad.yaml:3: '* ]]
 	run -4 epd-prefill --config none.yaml -p x
 	(
 		unset EPD_CONFIG
@@ -160,6 +160,45 @@ helps() {
 		.store.exists == false and .model.family == "qwen3_vl"'
 	[ ! -e "$EPD_STORE" ]
 	[ "$(EPD_ISA=scalar epd doctor -j | jq -r .processor.chosen)" = scalar ]
+}
+
+@test "doctor says that another user's store may not be looked at" {
+	epd-prefill -p x
+	chmod 0 "$EPD_STORE"
+	as=
+	if [ "$(id -u)" -eq 0 ]; then
+		as='setpriv --bounding-set=-all --inh-caps=-all
+			--no-new-privs --reuid 65534 --clear-groups'
+		chmod -R o+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR"
+		chmod 0 "$EPD_STORE"
+		$as "$build/bin/epd" --version || skip 'no other user to be had'
+	fi
+	run --separate-stderr -1 $as "$build/bin/epd" doctor
+	chmod 700 "$EPD_STORE"
+	[[ $stderr == "epd: $EPD_STORE: Permission denied" ]]
+	[[ $output == *'error: Permission denied'* ]]
+	[[ $output != *'exists: '* ]]
+}
+
+@test "an empty value of -w, -m or --store is wrong use" {
+	for o in -w -m --store --config; do
+		run --separate-stderr -2 epd-prefill "$o" '' -p x
+		[[ $stderr == "epd-prefill: $o: an empty value"* ]]
+	done
+}
+
+@test "part of an option's name, or more than it, suggests it" {
+	run --separate-stderr -2 epd-decode --top 2 w1/s1
+	[[ $stderr == *'--top: no such option, did you mean --top-k, --top-p?'* ]]
+	run --separate-stderr -2 epd-decode --temperature=1 w1/s1
+	[[ $stderr == *'did you mean --temp?'* ]]
+}
+
+@test "errors of help and doctor point to what there is" {
+	run --separate-stderr -2 epd help a b
+	[[ $stderr == *'(see epd help --help)' ]]
+	run --separate-stderr -2 epd doctor a
+	[[ $stderr == *'(see epd doctor --help)' ]]
 }
 
 @test "standard input: lines too long, and what is not text" {

@@ -32,6 +32,7 @@ complete_line() {
 	[ "$(complete_line 'epd-state l')" = $'log\nls' ]
 	[ "$(complete_line 'epd state l')" = $'log\nls' ]
 	[ "$(complete_line 'epd help con')" = config ]
+	[ "$(complete_line 'epd help do')" = doctor ]
 }
 
 @test "pictures and folders, nothing else" {
@@ -40,6 +41,7 @@ complete_line() {
 	touch pictures.txt
 	[ "$(complete_line 'epd-encode pic')" = $'pics.d/\npicture.png' ]
 	[ "$(complete_line 'epd-prefill -i pic')" = $'pics.d/\npicture.png' ]
+	[ "$(complete_line 'epd-prefill -p x pic')" = $'pics.d/\npicture.png' ]
 }
 
 @test "workflows, then their states" {
@@ -55,6 +57,8 @@ complete_line() {
 	[ "$(complete_line "epd-decode --store $EPD_STORE tax/")" = tax/s1 ]
 	[ "$(complete_line "epd-decode --store=$EPD_STORE tax/")" = tax/s1 ]
 	[ -z "$(complete_line 'epd-decode none/')" ]
+	[ "$(complete_line 'epd-decode -w task s')" = $'s1\ns2' ]
+	[ "$(complete_line 'epd-state show --workflow=tax s')" = s1 ]
 }
 
 @test "features by their first digits, as readline takes them" {
@@ -63,6 +67,7 @@ complete_line() {
 	[ "$(complete_line "epd-prefill ${f:0:5}")" = "${f#f:}" ]
 	[ "$(complete_line "epd-prefill -i ${f:0:5}")" = "${f#f:}" ]
 	[ "$(complete_line "epd-state show ${f:0:6}")" = "${f#f:}" ]
+	[ "$(complete_line "epd-encode ${f:0:5}")" = "${f#f:}" ]
 }
 
 @test "values of options" {

@@ -75,6 +75,16 @@ load helper
 	run -2 epd-encode - - <list
 }
 
+@test "a reader that leaves is not spoken of" {
+	printf '%s\n' "$pictures"/00*_0.png >list
+	set +o pipefail
+	for i in 1 2 3; do
+		cat list
+	done | epd-encode - 2>err | true
+	[ "${PIPESTATUS[1]}" -eq 1 ]
+	[ ! -s err ]
+}
+
 @test "a cut picture leaves nothing behind" {
 	head -c 300 "$pictures/008_0.jpg" >cut.jpg
 	run -1 epd-encode cut.jpg

@@ -87,6 +87,9 @@ page() {
 	cp "$root"/cmd/*.5 tree/share/man/man5
 	MANPAGER=cat tree/bin/epd help decode | grep -qi 'draw the text'
 	MANPAGER=cat tree/bin/epd help config | grep -qi 'configuration of epd'
+	MANPAGER=cat tree/bin/epd help epd-decode | grep -qi 'draw the text'
+	MANPAGER=cat tree/bin/epd help epd.yaml | grep -qi 'configuration of epd'
+	MANPAGER=cat tree/bin/epd help epd | grep -qi 'pictures and questions'
 	MANPAGER=cat tree/bin/epd help | grep -qi 'pictures and questions'
 	PATH=/nonexistent tree/bin/epd help decode | grep -q '^usage: epd-decode'
 	run --separate-stderr -2 tree/bin/epd help decod

@@ -57,7 +57,12 @@ Hi there<|im_end|>
 	for option in -f -i --messages --tools; do
 		run --separate-stderr -2 epd-prefill "$option" - </dev/null
 		[[ $stderr == *'reads standard input'* ]]
+		[ "$option" = -i ] || [[ $stderr == *'its name is /dev/stdin'* ]]
 	done
+	a=$(epd-prefill -f /dev/stdin <<<hello)
+	b=$(epd-prefill --messages /dev/stdin \
+		<<<'[{"role": "user", "content": "hello"}]')
+	diff <(epd-state show --tokens "$a") <(epd-state show --tokens "$b")
 	run --separate-stderr -2 epd-prefill -p hello - </dev/null
 	[ "$stderr" = 'epd-prefill: -: nothing came from standard input (see epd-prefill --help)' ]
 }
@@ -159,6 +164,78 @@ Hi there<|im_end|>
 	run -2 epd-prefill --messages chat/1.json "$f"
 }
 
+@test "an operand that is a file is a picture, before the text" {
+	cp "$pictures/008_0.jpg" sign.jpg
+	a=$(ask)
+	b=$(epd-prefill -p 'What does the sign say?' sign.jpg)
+	c=$(epd-prefill -w c -p 'What does the sign say?' "$PWD/sign.jpg")
+	d=$(echo sign.jpg | epd-prefill -p 'What does the sign say?' -)
+	for s in "$b" "$c" "$d"; do
+		diff <(epd-state show --tokens "$a") <(epd-state show --tokens "$s")
+	done
+	for name in none.png dir/none.png 'What is this?'; do
+		run --separate-stderr -2 epd-prefill -p x "$name"
+		[[ $stderr == "epd-prefill: $name: neither a "*'-p gives text, -i a picture'* ]]
+	done
+	mkdir folder
+	run -2 epd-prefill -p x folder
+	# A state's name is a state, whatever lies here.
+	mkdir w1
+	cp sign.jpg w1/s1
+	[ "$(epd-prefill -p x w1/s1)" = w1/s1 ]
+}
+
+@test "a chat's pictures may be absolute, beneath its folder" {
+	mkdir -p real/sub
+	cp "$pictures/008_0.jpg" real/sub/sign.jpg
+	ln -s real chat
+	for name in "$PWD/real/sub/sign.jpg" "file://$PWD/real/sub/sign.jpg" \
+		"$PWD/chat/sub/sign.jpg"; do
+		jq -nc --arg n "$name" '[{role: "user", content:
+			[{type: "image", image: $n}]}]' >chat/c.json
+		epd-prefill --messages "$PWD/chat/c.json"
+	done
+	for name in "$PWD/sign.jpg" "$PWD/realm/sign.jpg" /etc/passwd; do
+		jq -nc --arg n "$name" '[{role: "user", content:
+			[{type: "image", image: $n}]}]' >chat/c.json
+		run --separate-stderr -1 epd-prefill --messages chat/c.json
+		[[ $stderr == *"absolute paths outside the message file's folder are not taken" ]]
+	done
+	jq -nc --arg n "$PWD/real/../x.png" '[{role: "user", content:
+		[{type: "image", image: $n}]}]' >chat/c.json
+	run --separate-stderr -1 epd-prefill --messages chat/c.json
+	[[ $stderr == *'not beneath'* ]]
+}
+
+@test "a chat's bad picture is called as the chat calls it" {
+	mkdir -p chat/sub
+	echo rubbish >chat/sub/bad.png
+	cp "$pictures/008_0.jpg" chat/good.jpg
+	jq -nc '[{role: "user", content: [{type: "image", image: "good.jpg"},
+		{type: "image", image: "sub/bad.png"}]}]' >chat/c.json
+	run --separate-stderr -1 epd-prefill --messages chat/c.json
+	[[ $stderr == 'epd-prefill: message 0: sub/bad.png: '* ]]
+	jq -nc '[{role: "user", content: "hi"}, {role: "user", content: [{type:
+		"image", image: "data:image/png;base64,cnViYmlzaAo="}]}]' >chat/c.json
+	run --separate-stderr -1 epd-prefill --messages chat/c.json
+	[[ $stderr == 'epd-prefill: message 1: data: URL: '* ]]
+	[[ $stderr != */proc/* ]]
+	jq -nc '[{role: "user", content: [range(257) |
+		{type: "image", image: "good.jpg"}]}]' >chat/c.json
+	run --separate-stderr -2 epd-prefill --messages chat/c.json
+	[[ $stderr == *'more than 256 images'* ]]
+}
+
+@test "a chat without messages is said to have none" {
+	echo '{"messages": []}' >chat.json
+	run --separate-stderr -1 epd-prefill --messages chat.json
+	[ "$stderr" = 'epd-prefill: chat.json: no messages' ]
+	echo '[{"role": "user", "content": "hi"}]' >chat.json
+	run --separate-stderr -2 epd-prefill --messages chat.json \
+		-i "$pictures/008_0.jpg"
+	[[ $stderr == *'1 image given that'* ]]
+}
+
 @test "a chat's pictures cannot be elsewhere, and nothing is fetched" {
 	mkdir chat
 	cp "$pictures/008_0.jpg" sign.jpg
@@ -198,6 +275,10 @@ Hi there<|im_end|>
 	run -2 epd-prefill --raw --system x -p x
 	run -2 epd-prefill --key x -p x
 	run -2 epd-prefill --expect 1 -p x
+	run --separate-stderr -2 epd-prefill --key 7 -p x
+	[[ $stderr == *'--key: no state given'* ]]
+	run --separate-stderr -2 epd-prefill --role boss -p x
+	[[ $stderr == *"--role: 'boss' is not user"* ]]
 	s=$(epd-prefill -p x)
 	run -2 epd-prefill "$s"
 	run -2 epd-prefill --system x -p x "$s"

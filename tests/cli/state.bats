@@ -96,6 +96,43 @@ epd-state: w2/s7: no such state' ]
 	[ "$(epd-state log -j w1 | jq -c .lsn)" = $'1\n2\n3' ]
 }
 
+@test "a reason's control characters reach no terminal and break no line" {
+	s=$(epd-prefill -p hello)
+	epd-state rm --reason $'a\e[31mb\nc\xc2\x9bd' "$s"
+	epd-state log >out
+	[ "$(wc -l <out)" -eq 2 ]
+	run -1 grep -q $'\e' out
+	grep -F 'a?[31mb?c??d' out
+	[ "$(epd-state log -j | jq -r 'select(.record == "release").reason')" = \
+		$'a\e[31mb\nc\u009bd' ]
+}
+
+@test "log --verify -v says that all is well" {
+	epd-prefill -p hello
+	epd-prefill -p more w1/s1
+	run --separate-stderr -0 epd-state log --verify -v
+	[ "$stderr" = 'w1: 2 records, all obey' ]
+}
+
+@test "-w and another workflow's operand are wrong use" {
+	epd-prefill -w a -p x
+	epd-prefill -w b -p x
+	run --separate-stderr -2 epd-state show -w a b/s1
+	[[ $stderr == *'b/s1: not of the workflow that -w names' ]]
+	run -2 epd-state ls -w a b
+	run -2 epd-decode -w a b/s1
+	run -2 epd-prefill -w a -p x b/s1
+	run -0 epd-state show -w a a/s1
+	run -0 epd-state ls -w a a s1
+}
+
+@test "gc counts one thing as one" {
+	epd-prefill --ttl 10ms -p hello
+	sleep 0.1
+	run --separate-stderr epd-state gc -v
+	[[ $stderr == '1 state expired, 1 run ('* ]]
+}
+
 @test "release frees pages; twice is no error, never was is" {
 	s=$(ask)
 	t=$(ask)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What was acknowledged is seen after a power cut that took the last tip.
+# What concerns a store as a whole: lost tips, damaged neighbours, copies, keys.
 
 load helper
 
@@ -41,4 +41,30 @@ load helper
 	epd-state gc
 	[ "$(epd-state ls -j w1 | jq .pages_missing)" -eq 0 ]
 	[ "$(find memory -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ]
+}
+
+@test "rm of a feature leaves the picture that a live state needs" {
+	s=$(ask)
+	f=$(epd-state show -j "$s" | jq -r '.feature_bundles[0].feature_bundle_id')
+	want=$(epd-decode -n 4 --ignore-eos "$s")
+	epd-state rm "$f"
+	rm -rf memory/*
+	s=$(ask)
+	run epd-decode -n 4 --ignore-eos "$s"
+	[ "$output" = "$want" ]
+}
+
+@test "a key stands for one request" {
+	s=$(epd-prefill -w w1 -p hello)
+	epd-prefill --key 7 -p more "$s"
+	run epd-prefill --key 7 -p more "$s"
+	[ "$output" = "$s" ]
+	run -2 epd-prefill --key 7 -p other "$s"
+	[[ $output == *'another request'* ]]
+}
+
+@test "a request that fails makes no workflow" {
+	printf 'page:\n  memory_dir: %s\nimage:\n  max_pixels: 10\n' "$PWD/memory" >config.yaml
+	run -2 epd-prefill -p hello -i "$pictures/005_0.png"
+	[ -z "$(ls "$EPD_STORE/w")" ]
 }
