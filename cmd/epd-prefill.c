@@ -168,7 +168,7 @@ operand(struct request *r, struct epd_store *s, const char *text)
 {
 	struct cli *c = &r->cli;
 	struct epd_why why = {0};
-	struct epd_ref ref = {0};
+	struct epd_ref ref = {0}, any;
 	struct stat st;
 	int rc = cli_ref(c, s, text, &ref, &why);
 
@@ -179,7 +179,7 @@ operand(struct request *r, struct epd_store *s, const char *text)
 		return;
 	}
 	/* What is not like a name of ours was meant as something else. */
-	if (strncmp(text, "f:", 2) && epd_ref_parse(&ref, s, text, NULL) < 0)
+	if (strncmp(text, "f:", 2) && epd_ref_parse(&any, s, text, NULL) < 0)
 		epd_why(&why, rc, "neither a ref nor a file; -p gives text, "
 		    "-i a picture");
 	if (rc < 0)

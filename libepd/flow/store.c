@@ -53,6 +53,9 @@ found(int dirfd)
 	    errno != EEXIST)
 		rc = -errno;
 	unlinkat(dirfd, name, 0);
+	/* A folder that was there and empty may be open to others. */
+	if (rc == 0 && fchmod(dirfd, 0700) < 0)
+		rc = -errno;
 	return rc < 0 ? rc : epd_dir_sync(dirfd);
 }
 
@@ -130,7 +133,7 @@ parts(struct epd_store *s, struct epd_why *why)
 	    s->path, (uint64_t)s->config.memory_cap, why);
 }
 
-/* The directory itself, absolute, 0700, ours. */
+/* The directory itself: absolute, ours, and nobody else writes in it. */
 static int
 place(struct epd_store *s, const struct epd_store_options *o,
     struct epd_why *why)
@@ -150,6 +153,9 @@ place(struct epd_store *s, const struct epd_store_options *o,
 		    strerror(errno));
 	if (st.st_uid != geteuid())
 		return epd_why(why, -EPERM, "%s: belongs to another user",
+		    o->path);
+	if (st.st_mode & 022)
+		return epd_why(why, -EPERM, "%s: others may write there",
 		    o->path);
 	if (!(real = realpath(o->path, NULL)))
 		return epd_why(why, -errno, "%s: %s", o->path,

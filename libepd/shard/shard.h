@@ -103,7 +103,6 @@ int epd_shard_runs(struct epd_shard *s,
 
 /* Write a checkpoint now and start a new segment. */
 int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
-
 /* The log's records as they lie, oldest kept first. */
 int epd_shard_walk(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_record *r), void *arg,

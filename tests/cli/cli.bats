@@ -169,12 +169,13 @@ helps() {
 	if [ "$(id -u)" -eq 0 ]; then
 		as='setpriv --bounding-set=-all --inh-caps=-all
 			--no-new-privs --reuid 65534 --clear-groups'
-		chmod -R o+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR"
-		chmod 0 "$EPD_STORE"
+		chmod o+rx "$BATS_RUN_TMPDIR" "${BATS_TEST_TMPDIR%/*}" \
+			"$BATS_TEST_TMPDIR"
 		$as "$build/bin/epd" --version || skip 'no other user to be had'
 	fi
 	run --separate-stderr -1 $as "$build/bin/epd" doctor
 	chmod 700 "$EPD_STORE"
+	echo "$stderr"
 	[[ $stderr == "epd: $EPD_STORE: Permission denied" ]]
 	[[ $output == *'error: Permission denied'* ]]
 	[[ $output != *'exists: '* ]]
