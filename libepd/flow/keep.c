@@ -257,6 +257,20 @@ bury(struct gc *g, const char *name)
 	return gone;
 }
 
+/* A log's temporaries are its lock holder's; while one is at it they stay. */
+static int
+log_leftovers(struct gc *g, int dirfd)
+{
+	int lock = epd_file_open(dirfd, "lock", O_RDWR | O_NONBLOCK, 0), rc = 0;
+
+	if (lock < 0)
+		return 0;
+	if (epd_lock_try(lock) == 0)
+		rc = leftovers(g, dirfd);
+	close(lock);
+	return rc;
+}
+
 static int
 collect_one(struct gc *g, const char *name)
 {
@@ -285,6 +299,8 @@ collect_one(struct gc *g, const char *name)
 	}
 	if (rc == 0)
 		rc = remember_all(g, w.shard);
+	if (rc == 0)
+		rc = log_leftovers(g, w.dirfd);
 	epd_workflow_close(&w);
 	return rc;
 }
