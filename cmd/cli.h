@@ -110,10 +110,7 @@ int cli_session(struct cli *c, struct epd_store *s, const char *model,
 char *cli_beside(const char *built, const char *installed);
 /* Operands, - replaced by the lines of standard input; kept. */
 char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
-/*
- * As epd_ref_parse; with -w a bare s3 is a state of that workflow, and one of
- * another is wrong use.
- */
+/* As epd_ref_parse; -w gives a bare s3 its workflow, and refuses another's. */
 int cli_ref(struct cli *c, struct epd_store *s, const char *text,
     struct epd_ref *out, struct epd_why *why);
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */

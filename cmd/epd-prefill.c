@@ -239,7 +239,8 @@ explain(struct cli *c, const char *name, const struct epd_prefilled *d)
 {
 	cli_say(c, "%s: %llu token%s, %llu computed, %llu reused, %u image%s "
 	    "(%u fresh), %.1f ms", name, (unsigned long long)d->tokens,
-	    d->tokens == 1 ? "" : "s", (unsigned long long)d->fresh, (unsigned long long)d->reused,
+	    d->tokens == 1 ? "" : "s", (unsigned long long)d->fresh,
+	    (unsigned long long)d->reused,
 	    d->images, d->images == 1 ? "" : "s", d->encoded,
 	    (double)d->ns / 1e6);
 	if (d->lost)

@@ -181,8 +181,9 @@ file(struct walk *w, const char *name, struct epd_why *why)
 
 	if (*name == '/' && !(path = beneath(name, w->real)) &&
 	    !(path = beneath(name, w->dir)))
-		return epd_why(why, EPD_EFORMAT, "%.80s: absolute paths "
-		    "outside the message file's folder are not taken", name);
+		return epd_why(why, EPD_EFORMAT, "%.80s: not beneath the "
+		    "message file's folder; absolute paths outside it are not "
+		    "taken", name);
 	fd = epd_file_open(w->dirfd, path, O_RDONLY | O_NONBLOCK, 0);
 	if (fd == -EXDEV || fd == -ELOOP)
 		return epd_why(why, EPD_EFORMAT, "%.120s: not beneath the "

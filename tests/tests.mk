@@ -76,9 +76,16 @@ fuzz-all: $(FUZZERS)
 
 include tests/parity/parity.mk tests/bench/bench.mk
 
+# Every source by both compilers, warnings as errors.
+warn:
+	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
+	    for f in $(SRC) $(wildcard cmd/*.c tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
+	    tests/faults.c tests/golden/run.c tests/eval/eval.c; do \
+	    $$c $(CPPFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
+
 lint:
 	@tests/lint/arrows.sh
 	@tests/lint/style.sh
 	@tests/lint/words.sh
 
-.PHONY: check check-build torture golden unit-all asan tsan fuzz fuzz-all lint
+.PHONY: check check-build torture golden unit-all asan tsan fuzz fuzz-all lint warn

@@ -125,6 +125,33 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 	return rc;
 }
 
+/* Images of a version and all before it, or an error. */
+static int
+images_of(struct epd_shard *s, const struct epd_version *head)
+{
+	struct epd_version v = *head;
+	uint32_t n = v.nimages;
+	int rc;
+
+	for (; v.parent; n += v.nimages)
+		if ((rc = epd_shard_node(s, v.parent, &v)) < 0)
+			return rc;
+	return (int)n;
+}
+
+/* Whether a request is what gave this version. */
+static int
+is_of(const struct epd_request *r, const struct epd_version *v)
+{
+	if (v->nids != r->ids.n || v->nimages != (uint32_t)r->nimages ||
+	    memcmp(v->ids, r->ids.v, r->ids.n * sizeof *r->ids.v))
+		return 0;
+	for (int i = 0; i < r->nimages; i++)
+		if (!epd_name_equal(&v->images[i].fp, &r->rows.image[i].fp))
+			return 0;
+	return 1;
+}
+
 /*
  * 1 if the state's version `expect` was advanced with this key before: then out
  * tells of what that gave.
@@ -137,7 +164,7 @@ done_before(struct epd_session *s, struct epd_workflow *w,
 	struct epd_version v = {0}, head;
 	struct epd_request r = {0};
 	uint32_t expect = p->expect ? p->expect : newest - 1;
-	int rc;
+	int had, rc;
 
 	/* Onto what is not the newest, an advance looks at the key and no more. */
 	if (!p->key || expect == 0 || expect >= newest ||
@@ -146,12 +173,13 @@ done_before(struct epd_session *s, struct epd_workflow *w,
 	    epd_shard_version(w->shard, p->state, expect, &head) < 0)
 		return 0;
 	/* A key stands for one request, and this must be it. */
-	rc = epd_request_make(&r, s, p, &head, 0, why);
+	if ((had = images_of(w->shard, &head)) < 0)
+		return had;
+	rc = epd_request_make(&r, s, p, &head, (uint32_t)had, why);
 	if (rc < 0)
 		return rc;
 	if (epd_shard_version(w->shard, p->state, out->version, &v) < 0 ||
-	    v.nids != r.ids.n ||
-	    memcmp(v.ids, r.ids.v, r.ids.n * sizeof *r.ids.v))
+	    !is_of(&r, &v))
 		rc = epd_why(why, EPD_EUSAGE, "key %llu stands for another "
 		    "request, which gave %s/s%u@%u", (unsigned long long)p->key,
 		    w->name, p->state, out->version);
@@ -197,7 +225,8 @@ unmake(struct epd_store *s, struct epd_workflow *w)
 {
 	char name[EPD_WORKFLOW];
 
-	if (!w->shard || epd_shard_lsn(w->shard) != 0)
+	if (!w->shard || epd_shard_catch_up(w->shard, NULL) < 0 ||
+	    epd_shard_lsn(w->shard) != 0)
 		return;
 	memcpy(name, w->name, sizeof name);
 	epd_workflow_close(w);

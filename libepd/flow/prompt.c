@@ -224,7 +224,7 @@ render(struct epd_prompt *out, struct epd_session *s,
 		rc = epd_why(why, -ENOMEM, "no memory");
 	if (rc == 0 && out->images - had != p->nimages)
 		rc = epd_why(why, EPD_EUSAGE, "the messages have %d images, and "
-		    "%d are given", out->images - had, p->nimages);
+		    "%d given", out->images - had, p->nimages);
 	return rc;
 }
 

@@ -173,10 +173,10 @@ helps() {
 			"$BATS_TEST_TMPDIR"
 		$as "$build/bin/epd" --version || skip 'no other user to be had'
 	fi
-	run --separate-stderr -1 $as "$build/bin/epd" doctor
-	chmod 700 "$EPD_STORE"
+	run --separate-stderr -1 $as env -u EPD_CONFIG "$build/bin/epd" doctor
 	echo "$stderr"
-	[[ $stderr == "epd: $EPD_STORE: Permission denied" ]]
+	chmod 700 "$EPD_STORE"
+	[[ $stderr == *"epd: $EPD_STORE: Permission denied"* ]]
 	[[ $output == *'error: Permission denied'* ]]
 	[[ $output != *'exists: '* ]]
 }

@@ -93,12 +93,14 @@ hurt() {
 	esac
 }
 
-# hurts TURN...: each file in each way, the commands in these orders.
+ways='removed emptied halved shortened lengthened zeroed noise folder link pipe
+	huge shut'
+
+# hurts TURN...: each file in each of the ways, the commands in these orders.
 hurts() {
 	local f how turn
 	while read -r f <&9; do
-		for how in removed emptied halved shortened lengthened zeroed \
-		    noise folder link pipe huge shut; do
+		for how in $ways; do
 			for turn; do
 				restore
 				chmod u+w "$f"

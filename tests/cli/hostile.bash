@@ -70,7 +70,7 @@ empty() {
 	local left
 	left=$(epd-state ls; epd-state ls -f
 		find "$EPD_STORE" "$BATS_TEST_TMPDIR/memory" -name '.tmp.*'
-		find "$EPD_STORE/features" -type f ! -name memo
+		find "$EPD_STORE/features" -mindepth 2 -type f
 		find "$BATS_TEST_TMPDIR/memory" -path '*/w/*' -type f)
 	[ -z "$left" ] || wrong "left behind: $left"
 }

@@ -101,8 +101,8 @@ made() { # a picture of 64 x 64 in grey, to spoil
 }
 
 @test "pictures: bombs take no memory" {
-	local kib=600000
-	zeros 300000000 | tr '\0' '\1' >flat
+	local kib=100000
+	zeros 150000000 | tr '\0' '\1' >flat
 	{ bytes '\x89PNG\r\n\x1a\n'
 	{ be32 8; be32 8; bytes '\x08\x02\x00\x00\x00'; } | chunk IHDR
 	{ bytes '\x78\x9c'; gzip -nc9 flat | tail -c +11 | head -c -8; } | chunk IDAT
@@ -225,9 +225,9 @@ put() { # put FILE TEXT
 	done
 	fresh_model
 	rm m/config.json
-	printf '[%.0s' {1..100000} >m/config.json
+	zeros 100000 | tr '\0' '[' >m/config.json
 	refused 1 config.json epd-prefill -m m -p x
-	head -c 40000000 /dev/zero | tr '\0' ' ' >m/config.json
+	head -c 20000000 /dev/zero | tr '\0' ' ' >m/config.json
 	refused 2 config.json epd-prefill -m m -p x
 	while read -r status word filter; do
 		fresh_model
@@ -326,7 +326,7 @@ tensors() {
 		safetensors "$text" 8
 		refused 1 "" epd-prefill -m m -p x
 	done
-	safetensors "$(printf '[%.0s' {1..100000})"
+	safetensors "$(zeros 100000 | tr '\0' '[')"
 	refused 1 model.safetensors epd-prefill -m m -p x
 	while read -r word text; do
 		fresh_model
@@ -482,7 +482,7 @@ offset_of() {
 		bytes "$text" >in/m.json
 		refused 1 "" epd-prefill --messages in/m.json
 	done
-	printf '[%.0s' {1..100000} >in/m.json
+	zeros 100000 | tr '\0' '[' >in/m.json
 	refused 1 m.json epd-prefill --messages in/m.json
 	{ printf '[{"role":"user","content":"'; head -c 3000000 /dev/zero | tr '\0' x; printf '"}]'; } >in/m.json
 	refused 2 "" epd-prefill --messages in/m.json
@@ -560,7 +560,7 @@ offset_of() {
 		bytes "$text" >c.yaml
 		refused 2 c.yaml epd-prefill --config c.yaml -p x
 	done
-	printf '[%.0s' {1..30000} >c.yaml
+	zeros 30000 | tr '\0' '[' >c.yaml
 	refused 2 c.yaml epd-prefill --config c.yaml -p x
 	head -c 70000 /dev/zero | tr '\0' '#' >c.yaml
 	refused 2 c.yaml epd-prefill --config c.yaml -p x
@@ -615,12 +615,10 @@ offset_of() {
 	refused 2 operands epd-state show - <many
 	head -n 1000000 many >million
 	refused 2 'one state' epd-prefill -p x - <million
-	yes f:0123456789 | head -n 100000 >many
+	yes f:0123456789 | head -n 20000 >many
 	seconds=60 bounded epd-prefill -p x - <many
 	[ "$rc" -eq 4 ]
-	[ "$(wc -l <err)" -le 100000 ]
-	seconds=60 bounded epd-decode -n 1 - <million
-	[ "$rc" -le 6 ] || wrong "a million states: $rc"
+	[ "$(wc -l <err)" -le 20000 ]
 	settled
 }
 

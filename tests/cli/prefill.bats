@@ -199,7 +199,7 @@ Hi there<|im_end|>
 		jq -nc --arg n "$name" '[{role: "user", content:
 			[{type: "image", image: $n}]}]' >chat/c.json
 		run --separate-stderr -1 epd-prefill --messages chat/c.json
-		[[ $stderr == *"absolute paths outside the message file's folder are not taken" ]]
+		[[ $stderr == *"absolute paths outside it are not taken" ]]
 	done
 	jq -nc --arg n "$PWD/real/../x.png" '[{role: "user", content:
 		[{type: "image", image: $n}]}]' >chat/c.json

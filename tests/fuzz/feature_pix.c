@@ -23,7 +23,8 @@ look(const uint8_t *p, size_t n)
 {
 	struct epd_name fp;
 	struct epd_why why = { "" };
-	uint8_t *rgb = NULL, any = 0;
+	volatile uint8_t any = 0;
+	uint8_t *rgb = NULL;
 	uint32_t h = 0, w = 0;
 	int rc;
 
@@ -37,9 +38,8 @@ look(const uint8_t *p, size_t n)
 	if (rc ? rgb || !why.text[0] : !rgb || !h || !w)
 		abort();
 	for (size_t i = 0; !rc && i < (size_t)h * w * 3; i++)
-		any |= rgb[i];
-	if (any > 255)
-		abort();
+		any = rgb[i];	/* so that each byte is touched */
+	(void)any;
 	epd_free(rgb);
 }
 

@@ -216,6 +216,39 @@ TEST(two_with_one_key_are_one)
 	kit_end(&k);
 }
 
+/* A key stands for one request, its pictures and their numbers with it. */
+TEST(a_key_is_of_one_request)
+{
+	struct epd_json *j = kit_json("[{\"type\":\"image\"}]");
+	struct epd_request_image im = { .path = NULL };
+	struct epd_prefilled p, q;
+	struct epd_prefill r = {
+		.kind = EPD_PROMPT_TURN, .content = j, .role = "user",
+		.workflow = "w1", .key = 5, .images = &im, .nimages = 1,
+		.vision_id = 1,
+	};
+	const char *paths[2] = { NULL };
+	struct kit k;
+
+	kit_start(&k, QWEN2);
+	k.vision_id = 1;
+	paths[0] = kit_picture(&k, "a.ppm", 84, 56, 1);
+	CHECK_INT(kit_say(&k, 0, "Look.", paths, &p), 0);
+	r.state = p.state;
+	im.path = kit_picture(&k, "b.ppm", 84, 56, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		r.expect = i;
+		CHECK_INT(epd_flow_prefill(k.se, &r, &q, kit_why(&k)), 0);
+		CHECK_INT(q.version, 2);
+	}
+	im.path = kit_picture(&k, "c.ppm", 84, 56, 3);
+	CHECK_INT(epd_flow_prefill(k.se, &r, &q, kit_why(&k)), EPD_EUSAGE);
+	CHECK_INT(kit_runs(&k), 2);
+	CHECK_INT(kit_check(&k), 0);
+	epd_json_free(j);
+	kit_end(&k);
+}
+
 /* The pipe of the first example: both ends make the store. */
 TEST(many_make_one_store)
 {
