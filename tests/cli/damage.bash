@@ -7,7 +7,8 @@
 # Two states, a checkpoint and a log behind it, a feature, runs, caches.
 hurt_base() {
 	rm -rf store memory base
-	mkdir memory
+	config
+	learn
 	config 'state:' '  checkpoint_bytes: 4096'
 	do_prefill
 	until [ -e store/w/w1/checkpoint ]; do
@@ -19,6 +20,18 @@ hurt_base() {
 	restore
 	list=$(states)
 	features=$(epd-state ls -f)
+	last=$(tail -n 1 <<<"$list")
+	hello=$(utter "$last")
+	cat >probe <<-'END'
+		#!/bin/sh
+		# The next tokens of a state, or of a new one, with their weights.
+		set -e
+		s=$1
+		[ "$s" != new ] || s=$(epd-prefill -i "$2" -p "$3")
+		epd-decode -j --temp 0 -n 4 --ignore-eos --logprobs 3 "$s" >probed
+		jq -c 'select(.id) | [.id, .logprob, .top]' probed
+	END
+	chmod +x probe
 }
 
 # The commands over what was hurt.  The order differs, since the first to meet
@@ -27,16 +40,21 @@ tell() {
 	local before
 	before=$(cat wrong 2>/dev/null | wc -l)
 	case $1 in
-	0) right_or_refused ON epd-decode --temp 0 -n 12 w1/s1
+	0) right_or_refused "$on" ./probe w1/s1
 	   whole ;;
 	1) whole
-	   right_or_refused ON epd-decode --temp 0 -n 12 w1/s1 ;;
+	   right_or_refused "$hello" ./probe "$last"
+	   right_or_refused w1/s1 epd-prefill -p more w1/s1 ;;
 	2) bounded epd-state gc
 	   [ "$rc" -le 6 ] || wrong "gc: status $rc"
-	   right_or_refused ON epd-decode --temp 0 -n 12 w1/s1 ;;
-	3) right_or_refused w1/s1 epd-prefill -p more w1/s1
-	   right_or_refused "$features" epd-state ls -f
-	   right_or_refused "$list" epd-state ls ;;
+	   right_or_refused "$on" ./probe new "$sign" "$question" ;;
+	3) right_or_refused "$list" epd-state ls
+	   bounded epd-state ls -f
+	   [ -z "$(comm -13 <(sort <<<"$features") <(sort out))" ] ||
+		wrong "features that never were"
+	   find memory -path '*/w/*' -type f -delete
+	   right_or_refused "$on" ./probe w1/s1
+	   right_or_refused "$hello" ./probe "$last" ;;
 	esac
 	[ "$before" = "$(cat wrong 2>/dev/null | wc -l)" ] ||
 		wrong "  by $2"

@@ -64,6 +64,7 @@ begin() {
 	rm -rf store memory base
 	mkdir memory
 	config
+	learn
 	"base_$1" >/dev/null
 	save
 	if declare -F "truth_$1" >/dev/null; then
@@ -175,10 +176,27 @@ states() {
 	epd-state ls 2>/dev/null || true
 }
 
+# The next tokens of a state with their weights, to the last digit: pages or
+# features that are wrong by a bit show here.
+utter() {
+	local all
+	all=$(epd-decode -j --temp 0 -n 4 --ignore-eos --logprobs 3 "$1") ||
+		return
+	jq -c 'select(.id) | [.id, .logprob, .top]' <<<"$all"
+}
+
 says() {
 	local got
-	got=$(epd-decode --temp 0 -n 12 "$1") || return
+	got=$(utter "$1") || return
 	[ "$got" = "$2" ] || { echo "$1 says $got, not $2"; return 1; }
+}
+
+# What the question about the sign is answered with, in a store of its own.
+learn() {
+	on=$(EPD_STORE=$PWD/truth; s=$(do_prefill) && utter "$s")
+	rm -rf truth memory
+	[ "$(wc -l <<<"$on")" -eq 4 ]
+	mkdir memory
 }
 
 # ---- the cases ----
@@ -194,7 +212,7 @@ then_encode() {
 	[ ! -s out ] || [ "$(cat out)" = "$had" ] || return
 	[ "$(do_encode)" = "$feature" ] || return
 	[[ $(epd-encode -v "$sign" 2>&1) == *': hit'* ]] || return
-	says "$(epd-prefill -p "$question" "$feature")" ON
+	says "$(epd-prefill -p "$question" "$feature")" "$on"
 }
 
 base_prefill() { :; }
@@ -205,10 +223,10 @@ then_prefill() {
 	balanced || return
 	[ ! -s out ] || grep -qxF "$(cat out)" <<<"$had" || return
 	for s in $had; do
-		says "$s" ON || return
+		says "$s" "$on" || return
 	done
 	s=$("${1:-do_prefill}") || return
-	says "$s" ON
+	says "$s" "$on"
 }
 
 # The name of a workflow whose maker was killed in the middle is free to go on.
@@ -223,7 +241,7 @@ base_turn() {
 do_turn() { epd-prefill -p 'What is in the picture?' w1/s1; }
 truth_turn() {
 	do_turn >/dev/null
-	once=$(epd-decode --temp 0 -n 12 w1/s1)
+	once=$(utter w1/s1)
 }
 then_turn() {
 	local v
@@ -244,7 +262,7 @@ base_decode() { do_prefill; }
 do_decode() { epd-decode --temp 1 -s 7 -n 6 --ignore-eos w1/s1; }
 truth_decode() {
 	drawn=$(do_decode)
-	rest=$(epd-decode --temp 0 -n 12 w1/s1)
+	rest=$(utter w1/s1)
 }
 then_decode() {
 	local v
@@ -289,7 +307,7 @@ do_mend() { epd-decode --temp 0 -n 12 w1/s1; }
 then_mend() {
 	balanced || return
 	case $(version w1/s1) in
-	1) says w1/s1 ON ;;
+	1) says w1/s1 "$on" ;;
 	2) epd-prefill -p more w1/s1 >/dev/null ;;
 	*) return 1 ;;
 	esac
@@ -309,10 +327,10 @@ then_evict() {
 	balanced || return
 	[ ! -s out ] || grep -qxF "$(cat out)" <<<"$had" || return
 	for s in w1/s1 $(tail -n 1 <<<"$had"); do
-		says "$s" ON || return
+		says "$s" "$on" || return
 	done
 	s=$(do_evict) || return
-	says "$s" ON
+	says "$s" "$on"
 }
 
 # The record that makes a log long enough to begin a new segment.
@@ -327,7 +345,7 @@ base_checkpoint() {
 	states >known
 }
 do_checkpoint() { epd-prefill -w w1 -p hello; }
-truth_checkpoint() { once=$(epd-decode --temp 0 -n 12 "$(do_checkpoint)"); }
+truth_checkpoint() { once=$(utter "$(do_checkpoint)"); }
 then_checkpoint() {
 	local had s
 	had=$(states)
@@ -357,7 +375,7 @@ then_release() {
 	esac
 	do_release || return
 	[ "$(states)" = $'w1/s2\nw2/s1' ] || return
-	says w2/s1 ON
+	says w2/s1 "$on"
 }
 
 # A feature that goes, under a state that was made from it.
@@ -372,7 +390,7 @@ then_forget() {
 	esac
 	do_encode >/dev/null || return
 	find memory -type f -path '*/w/w1/*' -delete
-	says w1/s1 ON
+	says w1/s1 "$on"
 }
 
 # All that a gc may meet.
@@ -399,7 +417,7 @@ then_gc() {
 	balanced || return
 	[ "$(states)" = w1/s1 ] || return
 	do_gc || return
-	says w1/s1 ON
+	says w1/s1 "$on"
 }
 
 # ---- file systems that are really full ----
@@ -411,6 +429,7 @@ full() {
 	rm -rf store memory
 	mkdir store memory
 	config
+	[ -n "$on" ] || learn
 	mount -t tmpfs -o "size=$2k,mode=700" tmpfs "$1" || return
 	( fill "$1" "$2" ) || rc=$?
 	umount "$1"
@@ -432,7 +451,7 @@ fill() {
 	do_prefill >/dev/null || return
 	balanced || return
 	for one in $(states); do
-		says "$one" ON || return
+		says "$one" "$on" || return
 	done
 	# What was printed while it was full is there.
 	[ -z "$(comm -23 <(sort made) <(states | sort))" ] || return

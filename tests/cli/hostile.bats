@@ -158,10 +158,46 @@ made() { # a picture of 64 x 64 in grey, to spoil
 }
 
 @test "pictures: one that may not be read" {
-	[ "$(id -u)" -ne 0 ] || skip "root reads everything"
-	made >shut.png
-	chmod 0 shut.png
-	refused 1 shut.png epd-encode shut.png
+	local dir as=() nobody=65534
+	dir=$(mktemp -d)
+	made >"$dir/shut.png"
+	chmod 0 "$dir/shut.png"
+	# Root reads everything, so it goes as nobody, with a store of that one's.
+	if [ "$(id -u)" -eq 0 ]; then
+		chmod 755 "$dir"
+		mkdir "$dir/own"
+		chown $nobody "$dir/own"
+		as=(setpriv --reuid=$nobody --regid=$nobody --clear-groups)
+	fi
+	printf 'page:\n  memory_dir: %s\n' "$dir/own/memory" >"$dir/config"
+	if "${as[@]}" test -x "$build/bin/epd-encode"; then
+		EPD_STORE=$dir/own/store EPD_CONFIG=$dir/config refused 1 \
+			shut.png "${as[@]}" epd-encode "$dir/shut.png"
+	fi
+	rm -rf "$dir"
+	settled
+}
+
+@test "a store, and memory, that are another's" {
+	local name
+	[ "$(id -u)" -eq 0 ] || skip 'only root can give a file away'
+	epd-prefill -p hello
+	chown 65534 "$EPD_STORE"
+	refused 1 'another user' epd-state ls
+	refused 1 'another user' epd-prefill -p hello
+	chown 0 "$EPD_STORE"
+	name=$(ls memory)
+	chown 65534 "memory/$name"
+	refused 1 'belongs to' epd-prefill -p hello
+	chown 0 "memory/$name"
+	chmod 777 "memory/$name"
+	refused 1 'mode 777' epd-prefill -p hello
+	chmod 700 "memory/$name"
+	mv "memory/$name" elsewhere
+	ln -s "$PWD/elsewhere" "memory/$name"
+	refused 1 'not a folder of ours' epd-prefill -p hello
+	rm "memory/$name"
+	epd-prefill -p hello
 	settled
 }
 

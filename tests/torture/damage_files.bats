@@ -6,12 +6,6 @@ load ../cli/hostile
 load ../cli/faults
 load ../cli/damage
 
-@test "bytes turned over: right or refused, never wrong" {
-	hurt_base >/dev/null
-	flips 100
-	settled
-}
-
 @test "files cut, emptied, replaced: right or refused, never wrong" {
 	hurt_base >/dev/null
 	hurts 0 1 2 3
