@@ -1,16 +1,8 @@
 #!/usr/bin/env bats
-# Each call that changes or opens a file fails once.
+# Each call is interrupted, or each write falls short.
 
 load ../cli/helper
 load ../cli/faults
-
-@test "ENOSPC, once" {
-	all_fail ENOSPC once
-}
-
-@test "EIO, once" {
-	all_fail EIO once
-}
 
 @test "EINTR, once" {
 	all_fail EINTR once
@@ -18,4 +10,8 @@ load ../cli/faults
 
 @test "SHORT, once" {
 	all_fail SHORT once
+}
+
+@test "SHORT, for ever" {
+	all_fail SHORT ever
 }
