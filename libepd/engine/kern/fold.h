@@ -5,30 +5,33 @@
 #include "engine/kern/lanes.h"
 
 /*
- * Rows and columns of a tile; bytes of a weight row up to which memory reads
- * faster as one stream than as one a column: Zen 3 likes two streams once a row
- * fills a page, Zen 5 never liked four.
+ * Rows and columns of a tile; vectors of sums it may hold at once; bytes of a
+ * weight row up to which memory reads faster as one stream than as one a column:
+ * Zen 3 likes two streams once a row fills a page, Zen 5 never liked four.
  */
 #if defined __AVX512F__
-enum { MR = 6, NR = 4, LINEAR = 1 << 30 };
+enum { MR = 6, NR = 4, TILE = 24, LINEAR = 1 << 30 };
 #elif defined __AVX2__
-enum { MR = 3, NR = 2, LINEAR = 4095 };
+enum { MR = 6, NR = 2, TILE = 12, LINEAR = 4095 };
 #else
-enum { MR = 1, NR = 1, LINEAR = 1 << 30 };
+enum { MR = 1, NR = 1, TILE = 16, LINEAR = 1 << 30 };
 #endif
 
-/* The products of sixteen elements; columns of w are ldw bytes apart. */
+/*
+ * The products of sixteen elements, or of n vectors of them from h on; columns
+ * of w are ldw bytes apart.
+ */
 INLINE void
-step(enum epd_type t, int rows, int cols, vn c[MR][NR][NH], const float *a,
-    const char *w, long ldw)
+step(enum epd_type t, int rows, int cols, int from, int n, vn c[MR][NR][NH],
+    const float *a, const char *w, long ldw)
 {
-	UNROLL for (int h = 0; h < NH; h++) {
+	UNROLL for (int h = 0; h < n; h++) {
 		vn v[NR];
 
 		UNROLL for (int j = 0; j < cols; j++)
-			v[j] = vldw(t, w + j * ldw, h);
+			v[j] = vldw(t, w + j * ldw, from + h);
 		UNROLL for (int i = 0; i < rows; i++) {
-			vn x = vfetch(a + i * 16 + h * VN);
+			vn x = vfetch(a + (i * n + h) * VN);
 
 			/* Once into a register, not once per product. */
 			KEEP(x);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "engine/kern/gemm.h"
+#include "engine/kern/gemm_wide.h"
 
 enum {
 	MAXROWS = 192,		/* in a block of x */
@@ -21,6 +21,7 @@ enum {
 	WHOLE = 1024,		/* this, and with fewer rows than MANY */
 	MANY = 16,		/* above twice that */
 	FAR = 4,		/* weight rows fetched ahead from memory */
+	WIDE = 48,		/* rows of x that repay turning the weights */
 };
 
 struct job {
@@ -166,6 +167,8 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 
 	if (m <= 0 || w->n <= 0)
 		return 0;
+	if (kern->wide && m >= WIDE)
+		return epd_gemm_wide(kern, pool, m, x, ldx, w, bias, y, ldy);
 	j.kern = kern;
 	j.pool = pool;
 	j.w = w;

@@ -1,45 +1,13 @@
 /*
- * kern.h - what one instruction set offers, and the shapes it is offered in.
- * The entries of every table give the same bits (ORDER.md says which); only
- * their speed differs.  They compute under the default floating-point
- * environment: see epd_fp_enter().
+ * kern.h - what one instruction set offers.  The entries of every table give
+ * the same bits (ORDER.md says which); only their speed differs.  They compute
+ * under the default floating-point environment: see epd_fp_enter().
  */
 #ifndef EPD_ENGINE_KERN_KERN_H
 #define EPD_ENGINE_KERN_KERN_H
 
 #include "engine/kern/fp.h"
-
-enum epd_type { EPD_F32, EPD_BF16, EPD_F16 };
-
-/* Tokens per step of the online softmax, per span, and per block of keys. */
-enum { EPD_UNIT = 64, EPD_SPAN = 512, EPD_LANES = 16 };
-
-/* A row's running softmax: maximum, sixteen partial sums, weighted values. */
-struct epd_soft {
-	float top;
-	float sum[16];
-	float *acc;
-};
-
-/*
- * y[i][j] = sum over k of a row i, w row j, plus bias[j] if bias.  A long k may
- * come in parts, all but the last multiples of 16: running sums go from one to
- * the next in lanes, rows * cols * 16 floats.  What lies ahead bytes past each
- * weight is fetched for later.
- */
-struct epd_tile {
-	enum epd_type type;
-	int rows, cols;		/* rows <= mr */
-	int first, last;	/* part of k; both if it is whole */
-	long k;			/* elements in this part */
-	const float *a;		/* packed, this part of it */
-	const void *w;		/* likewise, rows ldw elements apart */
-	long ldw, ahead;
-	float *lanes;
-	const float *bias;
-	float *y;
-	long ldy;
-};
+#include "engine/kern/operand.h"
 
 struct epd_kern {
 	const char *name;
@@ -47,9 +15,23 @@ struct epd_kern {
 	int qr;			/* queries in a panel of attention */
 
 	void (*tile)(const struct epd_tile *g);
-	/* Pack x, rows ldx apart, for tile(): [ceil(k/16)][rows][16], zero-filled. */
+	/*
+	 * Pack x, rows ldx apart, for tile() on as many: [ceil(k/16)][rows][16],
+	 * or, where a tile takes lanes in passes, [pass] of those; zero-filled.
+	 */
 	void (*pack)(enum epd_type t, int rows, long k, const float *x,
 	    long ldx, float *a);
+
+	/*
+	 * For many rows, or all NULL.  spread: a run is [step][rows] of x; turn:
+	 * [step][16] of w, columns past the last undefined; bf16 stays so, all
+	 * else becomes f32.
+	 */
+	int wr;
+	void (*wide)(const struct epd_wide *g);
+	void (*spread)(int rows, long k, const float *x, long ldx, float *a);
+	void (*turn)(enum epd_type t, int cols, long k, const void *w, long ldw,
+	    void *b);
 
 	void (*rmsnorm)(long n, const float *x, const float *g, float eps,
 	    float *y);

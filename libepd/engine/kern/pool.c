@@ -249,7 +249,7 @@ epd_pool_new(int threads)
 	if (p->cache < SMALL_CACHE / 2)
 		p->cache = SMALL_CACHE;
 	p->range = epd_alloc_aligned(LINE, (size_t)threads * sizeof *p->range);
-	p->worker = epd_calloc((size_t)threads, sizeof *p->worker);
+	p->worker = epd_calloc((size_t)threads + 1, sizeof *p->worker);
 	if (!p->range || !p->worker)
 		goto fail;
 	/* The count workers see is fixed before the first of them runs. */
@@ -276,7 +276,7 @@ epd_pool_free(struct epd_pool *p)
 	announce(p, atomic_load(&p->seq) + 1);
 	for (int i = 1; i < p->threads; i++)
 		pthread_join(p->worker[i].thread, NULL);
-	for (int i = 0; p->worker && i < p->threads; i++)
+	for (int i = 0; p->worker && i <= p->threads; i++)
 		epd_free(p->worker[i].scratch);
 	epd_free(p->worker);
 	epd_free(p->range);

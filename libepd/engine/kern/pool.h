@@ -34,7 +34,8 @@ void epd_pool_run(struct epd_pool *p, epd_pool_fn *fn, void *arg, long items);
 
 /*
  * Worker who's own memory of at least n bytes, 64-aligned, its contents lost
- * between runs.  NULL: no memory.  Owns: the pool.
+ * between runs; or, if who is threads, the caller's own.  NULL: no memory.
+ * Owns: the pool.
  */
 void *epd_pool_scratch(struct epd_pool *p, int who, size_t n);
 

@@ -22,18 +22,19 @@ enum { QR = 1 };
 INLINE int score_blocks(int rows) { return rows; }
 #endif
 
+/* c[i][b][h] = sum of q[d][i] k[b][d], d ascending; ahead: see kern.h. */
 INLINE void
-score(enum epd_type t, int rows, int nb, long d, const float *q,
-    const void *const *k, const long *ahead, float *s)
+chain(enum epd_type t, int rows, int nb, long d, const float *q,
+    const void *const *k, const long *ahead, vn c[QR][4][NH])
 {
-	vn c[QR][4][NH], x[NH], w;
+	vn s[QR][4][NH], x[NH], w;
 	const char *p[4];
 
 	UNROLL for (int b = 0; b < nb; b++) {
 		p[b] = k[b];
 		UNROLL for (int i = 0; i < rows; i++)
 			UNROLL for (int h = 0; h < NH; h++)
-				c[i][b][h] = vset(0);
+				s[i][b][h] = vset(0);
 	}
 	for (; d > 0; d--, q += rows) {
 		UNROLL for (int b = 0; b < nb; b++) {
@@ -44,10 +45,23 @@ score(enum epd_type t, int rows, int nb, long d, const float *q,
 			UNROLL for (int i = 0; i < rows; i++) {
 				w = vspread(q + i);
 				UNROLL for (int h = 0; h < NH; h++)
-					c[i][b][h] = vfma(w, x[h], c[i][b][h]);
+					s[i][b][h] = vfma(w, x[h], s[i][b][h]);
 			}
 		}
 	}
+	UNROLL for (int b = 0; b < nb; b++)
+		UNROLL for (int i = 0; i < rows; i++)
+			UNROLL for (int h = 0; h < NH; h++)
+				c[i][b][h] = s[i][b][h];
+}
+
+INLINE void
+score(enum epd_type t, int rows, int nb, long d, const float *q,
+    const void *const *k, const long *ahead, float *s)
+{
+	vn c[QR][4][NH];
+
+	chain(t, rows, nb, d, q, k, ahead, c);
 	UNROLL for (int i = 0; i < rows; i++)
 		UNROLL for (int b = 0; b < nb; b++)
 			vstw(t, s + i * EPD_UNIT + b * 16, c[i][b]);

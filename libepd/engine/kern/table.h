@@ -8,10 +8,11 @@
 #include "engine/kern/tile.h"
 #include "engine/kern/vocab.h"
 #include "engine/kern/weigh.h"
+#include "engine/kern/wide.h"
 
 #define KERN_TABLE(isa) { \
 	.name = isa, .mr = MR, .nr = NR, .qr = QR, \
-	.tile = kern_tile, .pack = kern_pack, \
+	.tile = kern_tile, .pack = kern_pack, KERN_WIDE \
 	.rmsnorm = kern_rmsnorm, .layernorm = kern_layernorm, \
 	.exp = kern_exp, .tanh = kern_tanh, .erf = kern_erf, \
 	.silu = kern_silu, .quick_gelu = kern_quick_gelu, \

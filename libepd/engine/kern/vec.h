@@ -26,6 +26,8 @@
 #else
 #define KEEP(v) ((void)(v))
 #endif
+/* The array in memory, now: else it holds registers that others need. */
+#define LAY(a) __asm__ volatile("" : : "r"(a) : "memory")
 
 #if defined __AVX512F__
 #include "engine/kern/vec_avx512.h"
