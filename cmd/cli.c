@@ -170,8 +170,7 @@ debug(void *arg, const char *line)
 {
 	struct cli *c = arg;
 
-	cli_progress_end(c);
-	fprintf(stderr, "%.*s: %s\n", (int)strcspn(c->command->name, " "),
+	cli_say(c, "%.*s: %s", (int)strcspn(c->command->name, " "),
 	    c->command->name, line);
 }
 

@@ -103,6 +103,7 @@ void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);
 /* On failure the process ends. */
 struct epd_store *cli_store(struct cli *c, int create);
+struct epd_store *cli_look(struct cli *c);	/* what will not be changed */
 char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
     struct epd_session **out, struct epd_why *why);

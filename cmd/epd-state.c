@@ -21,7 +21,7 @@ static const struct cli_command command = {
 	.more =
 	    "verbs:\n"
 	    "  ls [-l] [W ...]         states, or with -f features\n"
-	    "  show REF ...            all that is known of a state, feature, workflow\n"
+	    "  show REF ...            a state in short (-j: all of it), a feature, workflow\n"
 	    "  tree W ...              a workflow's branches\n"
 	    "  log [--verify] [W ...]  the record of all changes\n"
 	    "  release, rm REF ...     let go of states\n"
@@ -45,8 +45,8 @@ VERB(ls, "ls", "[-lfj] [WORKFLOW ... | REF ... | -]",
     { 'f', "features", NULL, "list features instead" },
     { NAMES, "names", "PREFIX", NULL },);
 VERB(show, "show", "[-j] [--tokens | --text] REF ... | -",
-    "Show all that is known of states (w1/s3, w1/s3@2), features (f:HEX) and "
-    "workflows (w1).",
+    "Show states (w1/s3, w1/s3@2) in short, or with -j all that is known of them, "
+    "features (f:HEX) and workflows (w1).",
     { TOKENS, "tokens", NULL, "a state's token ids, one a line, instead" },
     { TEXT, "text", NULL, "a state's text instead, each picture as one pad" },
     );
@@ -76,16 +76,17 @@ static const struct verb {
 	const struct cli_command *command;
 	void (*run)(struct state_args *a);
 	int operands;		/* 0: none, 1: any, 2: at least one */
+	int looks;		/* changes nothing */
 } verbs[] = {
-	{ "ls", &ls_command, state_ls, 1 },
-	{ "show", &show_command, state_show, 2 },
-	{ "tree", &tree_command, state_tree, 1 },
-	{ "log", &log_command, state_log, 1 },
-	{ "release", &release_command, state_release, 2 },
-	{ "rm", &release_command, state_release, 2 },
-	{ "check", &check_command, state_check, 1 },
-	{ "gc", &gc_command, state_gc, 0 },
-	{ "metrics", &metrics_command, state_metrics, 0 },
+	{ "ls", &ls_command, state_ls, 1, 1 },
+	{ "show", &show_command, state_show, 2, 1 },
+	{ "tree", &tree_command, state_tree, 1, 1 },
+	{ "log", &log_command, state_log, 1, 1 },
+	{ "release", &release_command, state_release, 2, 0 },
+	{ "rm", &release_command, state_release, 2, 0 },
+	{ "check", &check_command, state_check, 1, 1 },
+	{ "gc", &gc_command, state_gc, 0, 0 },
+	{ "metrics", &metrics_command, state_metrics, 0, 1 },
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
@@ -147,7 +148,7 @@ main(int argc, char **argv)
 		cli_usage(&c, "%s: an operand too many", a.operand[0]);
 	if (!a.n && v->operands == 2)
 		cli_usage(&c, "no operand");
-	a.store = cli_store(&c, 0);
+	a.store = v->looks && !a.reset ? cli_look(&c) : cli_store(&c, 0);
 	v->run(&a);
 	epd_store_close(a.store);
 	return cli_end(&c);

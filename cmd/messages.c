@@ -21,7 +21,7 @@ struct walk {
 	int dirfd;
 	char *dir;		/* "" or ends in a slash */
 	char *real;		/* the same from /, no slash at its end */
-	const char *where;	/* "message 0" */
+	const char *where;	/* "messages[0].content[2]" */
 	const struct prompt_images *given;
 	int used;		/* of given */
 	struct prompt_images *out;
@@ -224,7 +224,7 @@ image(struct walk *w, const char *name, struct epd_why *why)
 static int
 walk(struct walk *w, const struct epd_json *messages, struct epd_why *why)
 {
-	char where[40];
+	char where[64];
 
 	w->where = where;
 	for (size_t i = 0; i < epd_json_count(messages); i++) {
@@ -233,7 +233,6 @@ walk(struct walk *w, const struct epd_json *messages, struct epd_why *why)
 
 		if (epd_json_type(content) != EPD_JSON_ARRAY)
 			continue;
-		snprintf(where, sizeof where, "message %zu", i);
 		for (size_t k = 0; k < epd_json_count(content); k++) {
 			const struct epd_json *part = epd_json_at(content, k);
 			struct epd_why inner = {{0}};
@@ -241,6 +240,8 @@ walk(struct walk *w, const struct epd_json *messages, struct epd_why *why)
 
 			if (!is_image(part))
 				continue;
+			snprintf(where, sizeof where, "messages[%zu]"
+			    ".content[%zu]", i, k);
 			rc = image(w, name_of(part), &inner);
 			if (rc < 0)
 				return epd_why(why, rc, "%s: %s", where,
@@ -265,9 +266,10 @@ prompt_message_images(struct cli *c, struct epd_store *s, const char *name,
 	struct stat st;
 	int rc;
 
-	/* What comes by a pipe has no folder: then it is the current one. */
+	/* What comes by a descriptor has no folder: then it is the current one. */
 	if (stat(name, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6))
+	    !strcmp(name, "/dev/stdin") || !strncmp(name, "/dev/fd/", 8) ||
+	    !strncmp(name, "/proc/", 6))
 		slash = NULL;
 	w.dir = slash ? strndup(name, (size_t)(slash - name) + 1) : strdup("");
 	if (!w.dir)

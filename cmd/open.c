@@ -1,4 +1,4 @@
-/* open.c - where things are: store, configuration, model, operands. */
+/* open.c - where things are: store, configuration, model's folder, operands. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -73,14 +73,15 @@ cli_config(struct cli *c)
 	epd_buf_free(&path);
 }
 
-struct epd_store *
-cli_store(struct cli *c, int create)
+static struct epd_store *
+open_store(struct cli *c, int create, int look)
 {
 	struct epd_store_options o = {
 		.config = &c->config,
 		.tenant = c->tenant ? c->tenant : "",
 		.log = c->log,
 		.create = create,
+		.look = look,
 	};
 	struct epd_why why = {0};
 	struct epd_buf path = {0};
@@ -100,6 +101,18 @@ cli_store(struct cli *c, int create)
 	}
 	epd_buf_free(&path);
 	return s;
+}
+
+struct epd_store *
+cli_store(struct cli *c, int create)
+{
+	return open_store(c, create, 0);
+}
+
+struct epd_store *
+cli_look(struct cli *c)
+{
+	return open_store(c, 0, 1);
 }
 
 char *
@@ -134,20 +147,6 @@ cli_model(struct cli *c)
 	found = cli_beside("../../examples/tiny-vlm/model",
 	    "../share/epd/examples/tiny-vlm/model");
 	return found ? cli_keep(c, found) : NULL;
-}
-
-int
-cli_session(struct cli *c, struct epd_store *s, const char *model,
-    struct epd_session **out, struct epd_why *why)
-{
-	struct epd_session_options o = {
-		.model = model, .isa = c->isa, .threads = c->threads,
-	};
-
-	if (!model)
-		return epd_why(why, EPD_EUSAGE, "no model: give -m or set "
-		    "EPD_MODEL");
-	return epd_session_open(out, s, &o, why);
 }
 
 /* One line of standard input without its newline; 0 at the end. */

@@ -13,20 +13,24 @@
 
 enum { SCHEMA = 1 };		/* of everything -j writes */
 
+/* Bytes of a control character at s, 2 of U+0080 to U+009F; 0 if it is none. */
+static size_t
+control(const char *s, size_t n)
+{
+	unsigned char ch = (unsigned char)*s;
+
+	if (ch < 0x20 || ch == 0x7f)
+		return 1;
+	return ch == 0xc2 && n > 1 && (unsigned char)s[1] < 0xa0 ? 2 : 0;
+}
+
 /* The lines below come from outside in part; none may drive a terminal. */
 void
 cli_tidy(char *s, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned char ch = (unsigned char)s[i];
-
-		if (ch < 0x20 || ch == 0x7f) {
-			s[i] = '?';
-		} else if (ch == 0xc2 && i + 1 < n &&
-		    (unsigned char)s[i + 1] < 0xa0) {
-			s[i] = '?';	/* U+0080 to U+009F */
-			s[i + 1] = '?';
-		}
+	for (size_t i = 0, k; i < n; i += k ? k : 1) {
+		k = control(s + i, n - i);
+		memset(s + i, '?', k);
 	}
 }
 
@@ -219,19 +223,22 @@ int
 cli_text(struct cli *c, struct epd_span text)
 {
 	const char *p = text.p;
+	size_t from = 0;
 	int rc = 0;
 
 	if (!isatty(1))
 		return cli_out(c, text);
-	for (size_t i = 0; rc == 0 && i < text.n; i++) {
-		int control = (unsigned char)p[i] < 0x20 || p[i] == 0x7f;
-
-		if (control && p[i] != '\n' && p[i] != '\t')
-			rc = cli_out(c, epd_span("?", 1));
-		else
-			rc = cli_out(c, epd_span(p + i, 1));
+	/* What comes in pieces is cut between characters. */
+	for (size_t i = 0, n; rc == 0 && i < text.n; i += n ? n : 1) {
+		n = p[i] == '\n' || p[i] == '\t' ? 0 :
+		    control(p + i, text.n - i);
+		if (!n)
+			continue;
+		cli_out(c, epd_span(p + from, i - from));
+		rc = cli_out(c, epd_span("??", n));
+		from = i + n;
 	}
-	return rc;
+	return rc ? rc : cli_out(c, epd_span(p + from, text.n - from));
 }
 
 void

@@ -21,6 +21,14 @@ is_bytes(const char *key)
 	return 0;
 }
 
+/* Keys and values may come from outside. */
+static void
+tidy(struct epd_buf *out, size_t from)
+{
+	if (!out->failed && out->n > from)
+		cli_tidy((char *)out->p + from, out->n - from);
+}
+
 static void
 scalar(struct epd_buf *out, const struct epd_json *j)
 {
@@ -32,8 +40,7 @@ scalar(struct epd_buf *out, const struct epd_json *j)
 		epd_buf_str(out, "-");
 	else
 		epd_json_dump(out, j);
-	if (!out->failed && out->n > at)
-		cli_tidy((char *)out->p + at, out->n - at);
+	tidy(out, at);
 }
 
 static int
@@ -55,10 +62,14 @@ members(struct epd_buf *out, const struct epd_json *object, int depth)
 	int first = 1;
 
 	while (epd_json_next(&it)) {
+		size_t at;
+
 		if (!first || depth == 0)
 			epd_buf_fmt(out, "%*s", 2 * depth, "");
 		first = 0;
+		at = out->n;
 		epd_buf_fmt(out, "%s:", it.key);
+		tidy(out, at);
 		if (epd_json_type(it.value) == EPD_JSON_OBJECT &&
 		    nested(it.value)) {
 			epd_buf_fmt(out, "\n%*s", 2 * depth + 2, "");

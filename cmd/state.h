@@ -27,6 +27,8 @@ void state_each(struct state_args *a,
     int (*fn)(void *arg, const char *workflow), void *arg);
 /* The parsed operand, or -1 once its error has been said. */
 int state_ref(struct state_args *a, const char *text, struct epd_ref *out);
+/* Local time, "-" for none. */
+const char *state_time(char out[32], uint64_t ms);
 void state_rc(struct state_args *a, int rc);	/* of a walk: said if it failed */
 
 #endif

@@ -1,13 +1,8 @@
-/* state_look.c - ls, show, tree, log. */
-#include <errno.h>
-#include <fcntl.h>
+/* state_look.c - ls, tree, log. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "cmd/state.h"
 
 int
@@ -58,8 +53,8 @@ state_each(struct state_args *a, int (*fn)(void *arg, const char *workflow),
 	}
 }
 
-static const char *
-when(char out[32], uint64_t ms)
+const char *
+state_time(char out[32], uint64_t ms)
 {
 	time_t t = (time_t)(ms / 1000);
 	struct tm tm;
@@ -122,7 +117,7 @@ line_long(struct lister *x, const struct epd_state_line *l, const char *name)
 	    (unsigned long long)l->tokens, l->images,
 	    (unsigned long long)l->pages, (unsigned long long)l->missing,
 	    cli_bytes(bytes, l->proportional_bytes),
-	    when(time, l->changed_ms));
+	    state_time(time, l->changed_ms));
 	cli_line(c, text);
 }
 
@@ -180,7 +175,7 @@ feature_one(void *arg, const struct epd_name *fp)
 	    &m) == 0) {
 		snprintf(text, sizeof text, "f:%s %6u tokens %10s %s", hex,
 		    m.tokens, cli_bytes(bytes, m.bytes),
-		    when(time, m.created_ms));
+		    state_time(time, m.created_ms));
 		cli_line(c, text);
 	} else {
 		snprintf(text, sizeof text, "f:%s", hex);
@@ -250,122 +245,6 @@ state_ls(struct state_args *a)
 	}
 }
 
-/* ---- show ---- */
-
-static int
-show_tokens(struct cli *c, const int32_t *ids, uint64_t n)
-{
-	char line[16];
-
-	for (uint64_t i = 0; i < n && !c->out_failed; i++) {
-		snprintf(line, sizeof line, "%d", ids[i]);
-		cli_line(c, line);
-	}
-	return 0;
-}
-
-/* As --raw would take it back: a picture's pads are one. */
-static int
-show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
-    uint64_t n, struct epd_why *why)
-{
-	struct epd_tokenizer *t = NULL;
-	struct epd_utf8 u = {0};
-	struct epd_buf b = {0};
-	char *model = NULL;
-	int32_t pad;
-	int fd = -1, rc = epd_flow_model_of(a->store, ref, &model, why);
-
-	if (rc == 0 && a->cli->model) {
-		epd_free(model);
-		model = epd_strdup(a->cli->model);
-	}
-	if (rc == 0 && (fd = open(model ? model : "", O_RDONLY | O_DIRECTORY |
-	    O_CLOEXEC)) < 0)
-		rc = epd_why(why, -errno, "%s: %s", model,
-		    epd_strerror(-errno));
-	if (rc == 0)
-		rc = epd_tokenizer_open(&t, fd, why);
-	if (rc == 0) {
-		pad = epd_tokenizer_special(t, "<|image_pad|>");
-		for (uint64_t i = 0; i < n; i++)
-			if (i == 0 || ids[i] != pad || ids[i - 1] != pad)
-				epd_utf8_put(&u, epd_tokenizer_bytes(t,
-				    ids[i]), &b);
-		epd_utf8_end(&u, &b);
-		rc = b.failed ? -ENOMEM : 0;
-	}
-	if (rc == 0) {
-		cli_text(a->cli, epd_span(b.p, b.n));
-		cli_line(a->cli, "");
-	}
-	epd_buf_free(&b);
-	epd_tokenizer_close(t);
-	if (fd >= 0)
-		close(fd);
-	epd_free(model);
-	return rc;
-}
-
-static int
-show_one(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
-{
-	struct cli *c = a->cli;
-	struct epd_buf b = {0}, text = {0};
-	struct epd_json *j = NULL;
-	int rc;
-
-	if (a->tokens || a->text) {
-		int32_t *ids = NULL;
-		uint64_t n;
-
-		if (ref->kind != EPD_REF_STATE)
-			return epd_why(why, EPD_EUSAGE, "not a state");
-		rc = epd_view_tokens(a->store, ref, &ids, &n, why);
-		if (rc == 0)
-			rc = a->tokens ? show_tokens(c, ids, n) :
-			    show_text(a, ref, ids, n, why);
-		epd_free(ids);
-		return rc;
-	}
-	rc = epd_view_json(a->store, ref, &b, why);
-	if (rc == 0 && c->json) {
-		cli_line(c, epd_buf_cstr(&b));
-	} else if (rc == 0) {
-		rc = epd_json_parse(&j, epd_span(b.p, b.n), "view", why);
-		if (rc == 0)
-			cli_show(&text, j);
-		if (rc == 0)
-			cli_out(c, epd_span(text.p, text.n));
-	}
-	epd_json_free(j);
-	epd_buf_free(&text);
-	epd_buf_free(&b);
-	return rc;
-}
-
-void
-state_show(struct state_args *a)
-{
-	struct cli *c = a->cli;
-
-	if (a->tokens && a->text)
-		cli_usage(c, "--tokens and --text exclude each other");
-	for (int i = 0, shown = 0; i < a->n && !c->out_failed; i++) {
-		struct epd_why why = {0};
-		struct epd_ref ref;
-		int rc;
-
-		if (state_ref(a, a->operand[i], &ref) < 0)
-			continue;
-		if (shown++ && !c->json && !a->tokens && !a->text)
-			cli_line(c, "");
-		rc = show_one(a, &ref, &why);
-		if (rc < 0)
-			cli_fail(c, a->operand[i], rc, &why);
-	}
-}
-
 /* ---- tree ---- */
 
 static int
@@ -420,7 +299,7 @@ record(void *arg, const struct epd_record *r)
 	if (!c->json) {
 		snprintf(text, sizeof text, "%6llu %s %-8s %-14s %6u tokens "
 		    "%4u pages %8llu bytes%s%.200s",
-		    (unsigned long long)r->lsn, when(time, r->wall_ms),
+		    (unsigned long long)r->lsn, state_time(time, r->wall_ms),
 		    r->kind, name, r->tokens, r->pages,
 		    (unsigned long long)r->bytes, *r->reason ? " " : "",
 		    r->reason);

@@ -2,8 +2,8 @@
  * json_write.c - JSON as Python's json.dumps writes it, ensure_ascii=False.
  */
 #include <errno.h>
+#include <float.h>
 #include <json-c/json.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,32 +55,32 @@ epd_json_quote(struct epd_buf *out, struct epd_span s)
 /*
  * As repr() of a Python float: the fewest digits that read back, plain from
  * 1e-4 to below 1e16 and else with an exponent of two digits or more.
+ *
+ * If 15 digits or fewer do, printing 15 gives those and zeros (DBL_DIG); only
+ * below DBL_MIN must the fewest be looked for.  The digits are read back as a
+ * whole number: what the locale has for a point is neither seen nor said.
  */
 static void
 put_real(struct epd_buf *out, double v)
 {
-	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), old;
-	char e[40], digit[24];
-	int n = 0, x, p;
+	int n, x, p = fabs(v) < DBL_MIN ? 0 : DBL_DIG - 1;
+	char e[48], digit[24], whole[40];
 
-	if (!c) {
-		out->failed = 1;
-		return;
-	}
-	old = uselocale(c);
-	for (p = 0; p < 17; p++) {
+	for (;; p++) {
 		snprintf(e, sizeof e, "%.*e", p, v);
-		if (strtod(e, NULL) == v)
+		n = 0;
+		for (x = 0; e[x] != 'e'; x++)
+			if (e[x] >= '0' && e[x] <= '9')
+				digit[n++] = e[x];
+		x = atoi(e + x + 1);
+		snprintf(whole, sizeof whole, "%.*se%d", n, digit, x - p);
+		if (p == DBL_DECIMAL_DIG - 1 || strtod(whole, NULL) == fabs(v))
 			break;
 	}
-	uselocale(old);
-	freelocale(c);
+	while (n > 1 && digit[n - 1] == '0')
+		n--;
 	if (signbit(v))
 		epd_buf_str(out, "-");
-	for (p = 0; e[p] != 'e'; p++)
-		if (e[p] >= '0' && e[p] <= '9')
-			digit[n++] = e[p];
-	x = atoi(e + p + 1);
 	if (x < -4 || x >= 16) {
 		epd_buf_put(out, digit, 1);
 		if (n > 1) {

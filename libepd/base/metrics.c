@@ -182,6 +182,55 @@ open_good(int dirfd)
 	return rc ? rc : -EBUSY;
 }
 
+/* The counters at fd into zeroed ones, if they are of this boot. */
+static int
+copy(struct file *to, int fd)
+{
+	struct file have;
+	struct head want;
+	int rc = expect(&want);
+	ssize_t n;
+
+	if (!rc)
+		rc = is_good(fd, &want);
+	if (rc <= 0)
+		return rc;
+	n = epd_file_pread(fd, &have, sizeof have, 0);
+	if (n == (ssize_t)sizeof have)
+		memcpy(to, &have, sizeof have);
+	return n < 0 ? (int)n : 0;
+}
+
+int
+epd_metrics_read(struct epd_metrics **out, int dirfd)
+{
+	struct epd_metrics *m = epd_malloc(sizeof *m);
+	int fd, rc = 0;
+
+	if (!m)
+		return -ENOMEM;
+	m->map = mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m->map == MAP_FAILED) {
+		rc = -errno;
+		epd_free(m);
+		return rc;
+	}
+	fd = epd_file_open(dirfd, "metrics", O_RDONLY | O_NONBLOCK, 0);
+	if (fd >= 0) {
+		rc = copy(m->map, fd);
+		close(fd);
+	} else if (fd != -ENOENT) {
+		rc = fd;
+	}
+	if (rc) {
+		epd_metrics_close(m);
+		return rc;
+	}
+	*out = m;
+	return 0;
+}
+
 int
 epd_metrics_open(struct epd_metrics **out, int dirfd)
 {

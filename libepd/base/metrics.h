@@ -87,6 +87,11 @@ struct epd_metrics;
  * Owns: the caller owns *out.
  */
 int epd_metrics_open(struct epd_metrics **out, int dirfd);
+/*
+ * A copy of the counters as they stand, for who may not write there; what is
+ * counted in it is lost with it.  Zeros if the file is absent or unfit.
+ */
+int epd_metrics_read(struct epd_metrics **out, int dirfd);
 void epd_metrics_close(struct epd_metrics *m);
 
 void epd_count(struct epd_metrics *m, enum epd_metric id, uint64_t by);

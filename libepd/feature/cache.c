@@ -119,15 +119,19 @@ epd_features_open(struct epd_features **out, int dirfd,
 	c->metrics = o->metrics;
 	c->ttl_ms = o->ttl_ms;
 	c->sync = o->sync;
-	c->dirfd = epd_dir_make(dirfd, "features");
+	c->busy = -1;
+	c->dirfd = o->look ? epd_file_open(dirfd, "features", O_RDONLY |
+	    O_DIRECTORY, 0) : epd_dir_make(dirfd, "features");
 	if (c->dirfd < 0) {
 		int rc = c->dirfd;
 
 		epd_free(c);
 		return rc;
 	}
-	c->busy = epd_file_open(c->dirfd, "busy", O_RDWR | O_CREAT, 0600);
-	if (c->busy < 0) {
+	if (!o->look)
+		c->busy = epd_file_open(c->dirfd, "busy", O_RDWR | O_CREAT,
+		    0600);
+	if (!o->look && c->busy < 0) {
 		int rc = c->busy;
 
 		close(c->dirfd);
@@ -143,7 +147,8 @@ epd_features_close(struct epd_features *c)
 {
 	if (!c)
 		return;
-	close(c->busy);
+	if (c->busy >= 0)
+		close(c->busy);
 	close(c->dirfd);
 	epd_free(c);
 }

@@ -31,8 +31,12 @@ struct epd_features_options {
 	 */
 	uint64_t ttl_ms;
 	int sync;		/* flush before the commit marker */
+	int look;		/* nothing will be changed */
 };
-/* Folder `features` in dirfd, made if absent.  Owns: the caller owns *out. */
+/*
+ * Folder `features` in dirfd, made if absent unless only to look: then -ENOENT.
+ * Owns: the caller owns *out.
+ */
 int epd_features_open(struct epd_features **out, int dirfd,
     const struct epd_features_options *o);
 void epd_features_close(struct epd_features *c);

@@ -1,7 +1,11 @@
 /*
  * book.c - counting.  A state's nodes are the path from its newest version to
  * the root, which its older versions lie on too; so every live state adds one
- * to each node of one path.
+ * to each node of one path, and a node has those of its children and those that
+ * end on it.  Children have the higher ids.
+ *
+ * A state may have ten thousand nodes: what is not needed of them is not read,
+ * and where there is one state nothing need be counted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,17 +38,12 @@ epd_chain_of(struct epd_chain *c, struct epd_shard *s, uint32_t state,
     uint32_t version)
 {
 	struct epd_chain made = {0};
-	struct epd_version v;
-	struct epd_state st;
-	int rc = epd_shard_state(s, state, &st);
+	struct epd_version v = {0};
+	int rc = epd_shard_holds(s, state, version, &v.parent);
 
-	if (rc < 0)
-		return rc;
-	if (version > st.versions)
-		return EPD_ENOTHING;
-	rc = epd_shard_version(s, state, version, &v);
-	while (rc == 0 && (rc = push(&made, v.node)) == 0 && v.parent)
-		rc = epd_shard_node(s, v.parent, &v);
+	while (rc == 0 && v.parent &&
+	    (rc = epd_shard_outline(s, v.parent, &v)) == 0)
+		rc = push(&made, v.node);
 	if (rc < 0) {
 		epd_chain_free(&made);
 		return rc;
@@ -69,7 +68,7 @@ epd_chain_free(struct epd_chain *c)
 /* ---- runs in memory ---- */
 
 struct found {
-	struct run { uint64_t run, bytes; } *v;
+	struct epd_book_run *v;
 	size_t n, cap;
 };
 
@@ -87,7 +86,9 @@ found(void *arg, uint64_t run, uint64_t bytes)
 		f->v = p;
 		f->cap = cap;
 	}
-	f->v[f->n++] = (struct run){ run, bytes };
+	f->v[f->n++] = (struct epd_book_run){
+		run, (bytes + UNIT - 1) / UNIT * UNIT,
+	};
 	return 0;
 }
 
@@ -103,66 +104,80 @@ by_first(const void *a, const void *b)
 
 /* ---- nodes ---- */
 
-static int
-note(struct epd_book *b, size_t *cap, uint32_t state,
-    const struct epd_version *v)
-{
-	if (b->n == *cap) {
-		size_t more = *cap ? 2 * *cap : 64;
-		void *p = epd_realloc(b->node, more * sizeof *b->node);
-
-		if (!p)
-			return -ENOMEM;
-		b->node = p;
-		*cap = more;
-	}
-	b->node[b->n++] = (struct epd_book_node){
-		.node = v->node, .run = v->run, .npages = v->npages,
-		.states = 1, .first = state,
-	};
-	return 0;
-}
-
-/* One entry for every state and node of its path. */
+/* Every node of the workflow. */
 static int
 gather(struct epd_book *b, struct epd_shard *s)
 {
-	struct epd_state st;
-	struct epd_version v;
-	uint32_t after = 0;
+	struct epd_version v = {0};
 	size_t cap = 0;
 	int rc;
 
-	while ((rc = epd_shard_next(s, after, &st)) == 0) {
-		after = st.id;
-		rc = epd_shard_version(s, st.id, 0, &v);
-		while (rc == 0 && (rc = note(b, &cap, st.id, &v)) == 0 &&
-		    v.parent)
-			rc = epd_shard_node(s, v.parent, &v);
-		if (rc < 0)
-			return rc;
+	while ((rc = epd_shard_outline_next(s, v.node, &v)) == 0) {
+		if (b->n == cap) {
+			size_t more = cap ? 2 * cap : 64;
+			void *p = epd_realloc(b->node, more * sizeof *b->node);
+
+			if (!p)
+				return -ENOMEM;
+			b->node = p;
+			cap = more;
+		}
+		b->node[b->n++] = (struct epd_book_node){
+			.node = v.node, .parent = v.parent,
+			.first = UINT32_MAX,
+		};
 	}
-	return rc == EPD_ENOSTATE ? 0 : rc;
+	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Equal nodes become one that has their count. */
-static void
-fold(struct epd_book *b)
+static struct epd_book_node *
+at(const struct epd_book *b, uint64_t node)
 {
-	size_t n = 0;
+	return b->n ? bsearch(&node, b->node, b->n, sizeof *b->node,
+	    by_first) : NULL;
+}
 
-	if (b->n == 0)
-		return;
-	qsort(b->node, b->n, sizeof *b->node, by_first);
-	for (size_t i = 1; i < b->n; i++)
-		if (b->node[i].node == b->node[n].node) {
-			b->node[n].states++;
-			if (b->node[i].first < b->node[n].first)
-				b->node[n].first = b->node[i].first;
-		} else {
-			b->node[++n] = b->node[i];
-		}
-	b->n = n + 1;
+static void
+stand(struct epd_book_node *n, uint32_t states, uint32_t first)
+{
+	n->states += states;
+	if (first < n->first)
+		n->first = first;
+}
+
+/* Whoever ends on a node; then, children first, what each hands down. */
+static int
+count(struct epd_book *b, struct epd_shard *s)
+{
+	struct epd_state st;
+	uint32_t after = 0;
+	uint64_t node;
+	int rc;
+
+	while ((rc = epd_shard_next(s, after, &st)) == 0) {
+		struct epd_book_node *n;
+
+		after = st.id;
+		if ((rc = epd_shard_holds(s, st.id, 0, &node)) < 0)
+			return rc;
+		if (!(n = at(b, node)))
+			return EPD_ECORRUPT;
+		stand(n, 1, st.id);
+	}
+	for (size_t i = b->n; i-- > 0;) {
+		const struct epd_book_node *n = b->node + i;
+		struct epd_book_node *up = i ? b->node + i - 1 : NULL;
+
+		/* Mostly the one before it. */
+		if (!n->parent || !n->states)
+			continue;
+		if (!up || up->node != n->parent)
+			up = at(b, n->parent);
+		if (!up)
+			return EPD_ECORRUPT;
+		stand(up, n->states, n->first);
+	}
+	return rc == EPD_ENOSTATE ? 0 : rc;
 }
 
 int
@@ -171,26 +186,27 @@ epd_book_open(struct epd_book *out, const struct epd_workflow *w,
 {
 	struct epd_book b = {0};
 	struct found f = {0};
-	int rc = gather(&b, w->shard);
+	struct epd_state st;
+	int rc = epd_shard_next(w->shard, 0, &st);
 
-	fold(&b);
+	if (rc == 0) {
+		b.only = (struct epd_book_node){ .states = 1, .first = st.id };
+		if ((rc = epd_shard_next(w->shard, st.id, &st)) == 0 &&
+		    (rc = gather(&b, w->shard)) == 0)
+			rc = count(&b, w->shard);
+	}
+	if (rc == EPD_ENOSTATE)
+		rc = 0;
 	if (rc == 0 && w->runs >= 0)
 		rc = epd_run_each(w->runs, found, &f);
-	if (rc == 0 && f.n)
-		qsort(f.v, f.n, sizeof *f.v, by_first);
-	for (size_t i = 0; rc == 0 && i < b.n; i++) {
-		struct epd_book_node *n = b.node + i;
-		const struct run *r = f.n && n->run ? bsearch(&n->run, f.v,
-		    f.n, sizeof *f.v, by_first) : NULL;
-
-		n->there = r != NULL || n->npages == 0;
-		n->bytes = r ? (r->bytes + UNIT - 1) / UNIT * UNIT : 0;
-	}
-	epd_free(f.v);
+	b.run = f.v;
+	b.nruns = f.n;
 	if (rc < 0) {
 		epd_book_close(&b);
 		return epd_why(why, rc, "%s: %s", w->name, epd_strerror(rc));
 	}
+	if (b.nruns)
+		qsort(b.run, b.nruns, sizeof *b.run, by_first);
 	*out = b;
 	return 0;
 }
@@ -199,87 +215,165 @@ void
 epd_book_close(struct epd_book *b)
 {
 	epd_free(b->node);
+	epd_free(b->run);
 	*b = (struct epd_book){0};
 }
 
 const struct epd_book_node *
 epd_book_find(const struct epd_book *b, uint64_t node)
 {
-	return b->n ? bsearch(&node, b->node, b->n, sizeof *b->node,
+	return b->n ? at(b, node) : &b->only;
+}
+
+const struct epd_book_run *
+epd_book_run(const struct epd_book *b, uint64_t run)
+{
+	return b->nruns ? bsearch(&run, b->run, b->nruns, sizeof *b->run,
 	    by_first) : NULL;
 }
 
 /* ---- one state ---- */
 
+/* What a path comes to: of each page who wrote it last. */
+struct sum {
+	struct writer {
+		uint64_t node, run;	/* node 0: nobody yet */
+	} *page;
+	uint64_t pages, cap;
+	uint32_t images;
+};
+
+/* A number of pages is believed when the path has as many. */
+static int
+backed(struct epd_shard *s, const struct epd_version *from, uint64_t pages)
+{
+	struct epd_version v = *from;
+	int rc = 0;
+
+	for (uint64_t n = v.npages; rc == 0 && n < pages; n += v.npages)
+		rc = v.parent ? epd_shard_glance(s, v.parent, &v) :
+		    EPD_ECORRUPT;
+	return rc;
+}
+
+/* The next node towards the root. */
+static int
+add(struct sum *q, struct epd_shard *s, const struct epd_version *v)
+{
+	uint64_t upto = (uint64_t)v->first_page + v->npages;
+
+	q->images += v->nimages;
+	if (!v->npages)
+		return 0;
+	if (upto > q->cap) {
+		uint64_t cap = upto + upto / 2;
+		struct writer *p;
+		int rc = backed(s, v, upto);
+
+		if (rc < 0)
+			return rc;
+		if (!(p = epd_realloc(q->page, cap * sizeof *p)))
+			return -ENOMEM;
+		q->page = p;
+		q->cap = cap;
+	}
+	for (; q->pages < upto; q->pages++)
+		q->page[q->pages].node = 0;
+	for (uint64_t i = v->first_page; i < upto; i++)
+		if (!q->page[i].node)
+			q->page[i] = (struct writer){ v->node, v->run };
+	return 0;
+}
+
+/* Pages follow one another from the first. */
+static int
+settle(const struct sum *q)
+{
+	for (uint64_t i = 0; i < q->pages; i++)
+		if (!q->page[i].node)
+			return EPD_ECORRUPT;
+	return 0;
+}
+
+/* What a node takes up, in equal parts on those who stand on it. */
+static void
+share(struct epd_weight *w, const struct epd_book_node *n, uint64_t bytes,
+    uint32_t state)
+{
+	/* Nobody does if the state's time was over before they were counted. */
+	uint32_t states = n->states ? n->states : 1;
+
+	w->shared |= states > 1;
+	*(states > 1 ? &w->shared_bytes : &w->private_bytes) += bytes;
+	w->proportional_bytes += bytes / states +
+	    (n->first == state ? bytes % states : 0);
+}
+
 int
-epd_book_pages(struct epd_shard *s, const struct epd_chain *c,
-    struct epd_page_row **out, uint64_t *n)
+epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
+    uint64_t *n)
 {
 	struct epd_page_row *row = NULL;
-	uint64_t count = 0, cap = 0;
+	struct epd_version v = { .parent = head };
+	struct sum q = {0};
+	int rc = 0;
 
-	for (size_t i = 0; i < c->n; i++) {
-		struct epd_version v;
-		uint64_t upto;
-		int rc = epd_shard_node(s, c->node[i], &v);
-
-		upto = rc == 0 ? (uint64_t)v.first_page + v.npages : 0;
-		if (rc == 0 && v.npages && v.first_page > count)
-			rc = EPD_ECORRUPT;
-		if (rc == 0 && upto > cap) {
-			void *p;
-
-			cap = upto + upto / 2;
-			p = epd_realloc(row, cap * sizeof *row);
-			rc = p ? 0 : -ENOMEM;
-			row = p ? p : row;
-		}
-		if (rc < 0) {
-			epd_free(row);
-			return rc;
-		}
-		for (uint32_t k = 0; k < v.npages; k++)
-			row[v.first_page + k] = (struct epd_page_row){
-				.ref = v.pages[k], .node = v.node, .run = v.run,
+	while (rc == 0 && v.parent)
+		if ((rc = epd_shard_glance(s, v.parent, &v)) == 0)
+			rc = add(&q, s, &v);
+	if (rc == 0)
+		rc = settle(&q);
+	if (rc == 0 && !(row = epd_calloc(q.pages + 1, sizeof *row)))
+		rc = -ENOMEM;
+	for (uint64_t i = 0; rc == 0 && i < q.pages; i++)
+		if ((rc = epd_shard_node(s, q.page[i].node, &v)) == 0)
+			row[i] = (struct epd_page_row){
+				.ref = v.pages[i - v.first_page],
+				.node = v.node, .run = v.run,
 			};
-		count = upto > count ? upto : count;
+	epd_free(q.page);
+	if (rc < 0) {
+		epd_free(row);
+		return rc;
 	}
 	*out = row;
-	*n = count;
+	*n = q.pages;
 	return 0;
 }
 
 int
 epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
-    const struct epd_chain *c, struct epd_weight *out)
+    uint64_t head, struct epd_weight *out)
 {
+	size_t n = b->n;
 	struct epd_weight w = {0};
-	struct epd_page_row *row;
-	int rc = epd_book_pages(s, c, &row, &w.pages);
+	struct epd_version v = { .parent = head };
+	struct sum q = {0};
+	int rc = epd_shard_node(s, head, &w.head);
 
+	while (rc == 0 && v.parent) {
+		const struct epd_book_run *r;
+
+		if ((rc = epd_shard_glance(s, v.parent, &v)) < 0 ||
+		    (rc = add(&q, s, &v)) < 0)
+			break;
+		/* Both descend, and the book has them all. */
+		while (b->n && (n == b->n || b->node[n].node > v.node))
+			n--;
+		r = epd_book_run(b, v.run);
+		share(&w, b->n ? b->node + n : &b->only, r ? r->bytes : 0,
+		    state);
+	}
+	if (rc == 0)
+		rc = settle(&q);
+	for (uint64_t i = 0; rc == 0 && i < q.pages; i++)
+		w.missing += !epd_book_run(b, q.page[i].run);
+	epd_free(q.page);
 	if (rc < 0)
 		return rc;
-	for (uint64_t i = 0; i < w.pages; i++) {
-		const struct epd_book_node *n = epd_book_find(b, row[i].node);
-
-		w.missing += !n || !n->there;
-	}
-	epd_free(row);
-	for (size_t i = 0; i < c->n; i++) {
-		const struct epd_book_node *n = epd_book_find(b, c->node[i]);
-
-		if ((rc = epd_shard_node(s, c->node[i], &w.head)) < 0)
-			return rc;
-		w.tokens = w.head.start + w.head.nids;
-		w.images += w.head.nimages;
-		if (!n)
-			continue;
-		w.shared |= n->states > 1;
-		*(n->states > 1 ? &w.shared_bytes : &w.private_bytes) +=
-		    n->bytes;
-		w.proportional_bytes += n->bytes / n->states +
-		    (n->first == state ? n->bytes % n->states : 0);
-	}
+	w.tokens = w.head.start + w.head.nids;
+	w.images = q.images;
+	w.pages = q.pages;
 	*out = w;
 	return 0;
 }
@@ -289,4 +383,28 @@ epd_book_status(const struct epd_state *st, const struct epd_weight *w)
 {
 	return st->status == EPD_ACTIVE && w->shared ? "SHARED" :
 	    epd_status_name(st->status);
+}
+
+void
+epd_book_line(struct epd_state_line *out, const struct epd_workflow *w,
+    const struct epd_state *st, const struct epd_weight *x)
+{
+	*out = (struct epd_state_line){
+		.workflow = w->name,
+		.state = st->id,
+		.versions = st->versions,
+		.status = epd_book_status(st, x),
+		.tokens = x->tokens,
+		.images = x->images,
+		.pages = x->pages,
+		.missing = x->missing,
+		.private_bytes = x->private_bytes,
+		.shared_bytes = x->shared_bytes,
+		.proportional_bytes = x->proportional_bytes,
+		.created_ms = st->created_ms,
+		.changed_ms = x->head.wall_ms,
+		.ttl_deadline_ms = st->ttl_deadline_ms,
+		.parent_state = st->parent_state,
+		.parent_version = st->parent_version,
+	};
 }

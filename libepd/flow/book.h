@@ -19,25 +19,29 @@ int epd_chain_of(struct epd_chain *c, struct epd_shard *s, uint32_t state,
 void epd_chain_free(struct epd_chain *c);
 
 struct epd_book_node {
-	uint64_t node, run;
-	uint64_t bytes;		/* of memory taken up now */
-	uint32_t npages;
+	uint64_t node, parent;
 	uint32_t states;	/* live states that stand on it */
 	uint32_t first;		/* of them, who takes what cannot be divided */
-	int there;		/* its pages are in memory (or it has none) */
 };
 
 struct epd_book {
+	struct epd_book_node only;	/* of every node, if n is 0 */
 	struct epd_book_node *node;	/* by ascending id */
 	size_t n;
+	struct epd_book_run {
+		uint64_t run, bytes;
+	} *run;				/* those in memory, ascending */
+	size_t nruns;
 };
 int epd_book_open(struct epd_book *b, const struct epd_workflow *w,
     struct epd_why *why);
 void epd_book_close(struct epd_book *b);
 const struct epd_book_node *epd_book_find(const struct epd_book *b,
     uint64_t node);
+/* The run with the memory it takes up, or NULL if it is not there. */
+const struct epd_book_run *epd_book_run(const struct epd_book *b, uint64_t run);
 
-/* What one state's chain weighs. */
+/* What a state weighs whose version holds node `head`. */
 struct epd_weight {
 	uint64_t tokens, pages, missing;	/* pages of its table; not there */
 	uint32_t images;
@@ -46,7 +50,7 @@ struct epd_weight {
 	struct epd_version head;		/* lent */
 };
 int epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
-    uint32_t state, const struct epd_chain *c, struct epd_weight *out);
+    uint32_t state, uint64_t head, struct epd_weight *out);
 
 /* The status for people: SHARED is told from counts. */
 const char *epd_book_status(const struct epd_state *st,
@@ -57,13 +61,16 @@ int epd_view_all(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     uint32_t *unreadable, struct epd_why *why);
 
+void epd_book_line(struct epd_state_line *out, const struct epd_workflow *w,
+    const struct epd_state *st, const struct epd_weight *x);
+
 /* A page of a state as its newest writer has it. */
 struct epd_page_row {
 	struct epd_page_ref ref;
 	uint64_t node, run;
 };
 /* Owns: the caller frees *out. */
-int epd_book_pages(struct epd_shard *s, const struct epd_chain *c,
+int epd_book_pages(struct epd_shard *s, uint64_t head,
     struct epd_page_row **out, uint64_t *n);
 
 #endif

@@ -29,11 +29,17 @@ struct check {
 	int faults, all;
 };
 
-static void fault(struct check *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+/* The counter that a fault adds one to. */
+enum {
+	BOOKS = EPD_M_REFCOUNT_MISMATCH, PAGES = EPD_M_PAGES_CORRUPT,
+	NONE = EPD_M_COUNT,
+};
+
+static void fault(struct check *c, int counter, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static void
-fault(struct check *c, const char *fmt, ...)
+fault(struct check *c, int counter, const char *fmt, ...)
 {
 	char text[256];
 	va_list ap;
@@ -42,15 +48,17 @@ fault(struct check *c, const char *fmt, ...)
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	c->faults++;
+	epd_count(c->s->metrics, (enum epd_metric)counter, 1);
 	c->fault(c->arg, text);
 }
 
+/* The shard counts its own. */
 static void
 shard_fault(void *arg, const char *text)
 {
 	struct check *c = arg;
 
-	fault(c, "%s: %s", c->about, text);
+	fault(c, NONE, "%s: %s", c->about, text);
 }
 
 /* ---- names ---- */
@@ -158,8 +166,8 @@ check_images(struct check *c, const char *ref, const struct sequence *q)
 
 		if (p->at < end || p->n == 0 || p->n > q->n ||
 		    p->at > q->n - p->n)
-			fault(c, "%s: image %zu lies outside its place", ref,
-			    k);
+			fault(c, BOOKS, "%s: image %zu lies outside its place",
+			    ref, k);
 		end = p->at + p->n;
 	}
 }
@@ -177,7 +185,7 @@ check_pages(struct check *c, const char *ref, const struct epd_state *st,
 
 		if (p->rows == 0 || p->rows > t ||
 		    (i + 1 < n && p->rows != t) || i * t + p->rows > q->n) {
-			fault(c, "%s: page %llu has %u rows", ref,
+			fault(c, BOOKS, "%s: page %llu has %u rows", ref,
 			    (unsigned long long)i, p->rows);
 			return 0;
 		}
@@ -185,8 +193,8 @@ check_pages(struct check *c, const char *ref, const struct epd_state *st,
 		if (rc < 0)
 			return rc;
 		if (!epd_name_equal(&want, &p->name)) {
-			fault(c, "%s: page %llu is not named by its tokens",
-			    ref, (unsigned long long)i);
+			fault(c, BOOKS, "%s: page %llu is not named by its "
+			    "tokens", ref, (unsigned long long)i);
 			return 0;
 		}
 		up = p->name;
@@ -210,12 +218,14 @@ check_state(struct check *c, struct epd_workflow *w,
 		rc = lay_out(&q, w->shard, &chain, merge_of(st));
 	if (rc == 0) {
 		check_images(c, ref, &q);
-		rc = epd_book_pages(w->shard, &chain, &row, &n);
+		rc = epd_book_pages(w->shard, chain.node[chain.n - 1], &row,
+		    &n);
 	}
 	if (rc == 0)
 		rc = check_pages(c, ref, st, &q, row, n);
 	if (rc == EPD_ECORRUPT) {
-		fault(c, "%s: its versions do not follow one another", ref);
+		fault(c, BOOKS, "%s: its versions do not follow one another",
+		    ref);
 		rc = 0;
 	}
 	epd_free(row);
@@ -253,12 +263,12 @@ check_run(struct check *c, struct epd_workflow *w,
 		};
 	rc = epd_run_open(&run, w->runs, v.run, &shape, e, v.npages, &why);
 	if (rc < 0 && rc != -ENOENT)
-		fault(c, "%s: run %016llx: %s", w->name,
+		fault(c, PAGES, "%s: run %016llx: %s", w->name,
 		    (unsigned long long)v.run,
 		    why.text[0] ? why.text : epd_strerror(rc));
 	for (uint32_t i = 0; rc == 0 && i < v.npages; i++)
 		if (epd_run_verify(run, i) < 0)
-			fault(c, "%s: run %016llx: page %u: %s", w->name,
+			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
 			    (unsigned long long)v.run, i,
 			    epd_strerror(EPD_ECORRUPT));
 	epd_run_close(run);
@@ -273,24 +283,30 @@ check_runs(struct check *c, struct epd_workflow *w)
 	struct epd_book b = {0};
 	struct epd_state st;
 	uint32_t after = 0;
+	char *seen = NULL;
 	int rc = epd_book_open(&b, w, c->why);
 
+	if (rc == 0 && !(seen = epd_calloc(b.nruns + 1, 1)))
+		rc = -ENOMEM;
 	while (rc == 0 && (rc = epd_shard_next(w->shard, after, &st)) == 0) {
 		struct epd_chain chain = {0};
 
 		after = st.id;
 		rc = epd_chain_of(&chain, w->shard, st.id, 0);
 		for (size_t i = 0; rc == 0 && i < chain.n; i++) {
-			const struct epd_book_node *n =
-			    epd_book_find(&b, chain.node[i]);
+			const struct epd_book_run *r;
+			struct epd_version v;
 
-			if (!n || !n->there || !n->run)
+			rc = epd_shard_outline(w->shard, chain.node[i], &v);
+			if (rc < 0 || !(r = epd_book_run(&b, v.run)) ||
+			    seen[r - b.run])
 				continue;
-			b.node[n - b.node].there = 0;
-			rc = check_run(c, w, &st, n->node);
+			seen[r - b.run] = 1;
+			rc = check_run(c, w, &st, v.node);
 		}
 		epd_chain_free(&chain);
 	}
+	epd_free(seen);
 	epd_book_close(&b);
 	return rc == EPD_ENOSTATE ? 0 : rc;
 }
@@ -309,7 +325,7 @@ check_workflow(void *arg, const char *workflow)
 	if (rc == EPD_ENOTHING && c->all)
 		return 0;
 	if (rc == EPD_ECORRUPT || rc == EPD_EKIND) {
-		fault(c, "%s", inner.text);
+		fault(c, NONE, "%s", inner.text);
 		return 0;
 	}
 	if (rc < 0)

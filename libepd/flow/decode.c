@@ -424,27 +424,3 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 	(void)epd_memory_fit(s->store->memory, 0, NULL, NULL, NULL, NULL);
 	return rc;
 }
-
-int
-epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
-    char **path, struct epd_why *why)
-{
-	struct epd_workflow w;
-	struct epd_state st;
-	char *copy;
-	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
-
-	if (rc < 0)
-		return rc;
-	rc = epd_shard_state(w.shard, ref->state, &st);
-	if (rc < 0) {
-		epd_why(why, rc, "%s/s%u: %s", ref->workflow, ref->state,
-		    epd_strerror(rc));
-	} else if (!(copy = epd_strdup(st.model_path))) {
-		rc = epd_why(why, -ENOMEM, "no memory");
-	} else {
-		*path = copy;
-	}
-	epd_workflow_close(&w);
-	return rc;
-}

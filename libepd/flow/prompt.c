@@ -113,8 +113,8 @@ onto(struct epd_prompt *out, struct epd_chat *c, const struct epd_prefill *p,
 		struct epd_json *all = NULL;
 
 		if (!role || epd_json_get(m, "tool_calls"))
-			return epd_why(why, EPD_EUNSUPPORTED, "message %zu: %s",
-			    i, role ? "tool calls can only begin a state" :
+			return epd_why(why, EPD_EUNSUPPORTED, "messages[%zu]: "
+			    "%s", i, role ? "tool calls can only begin a state" :
 			    "has no role");
 		end = i + 1;
 		if (!strcmp(role, "tool") &&
@@ -151,8 +151,9 @@ raw(struct epd_request *r, const struct epd_session *s,
 		rc = epd_why(why, EPD_EUNSUPPORTED, "the text has a video pad, "
 		    "and videos are not taken");
 	else if (pads && pads != p->nimages)
-		rc = epd_why(why, EPD_EUSAGE, "the text has %d image pads, and "
-		    "%d images are given", pads, p->nimages);
+		rc = epd_why(why, EPD_EUSAGE, "the text has %d image pad%s, "
+		    "and %d image%s given", pads, pads == 1 ? "" : "s",
+		    p->nimages, p->nimages == 1 ? " is" : "s are");
 	for (int i = 0; rc == 0 && !pads && i < p->nimages; i++) {
 		const int32_t three[] = {
 			m->vision_start, m->image_id, m->vision_end,
@@ -223,8 +224,10 @@ render(struct epd_prompt *out, struct epd_session *s,
 	if (rc == 0 && out->failed)
 		rc = epd_why(why, -ENOMEM, "no memory");
 	if (rc == 0 && out->images - had != p->nimages)
-		rc = epd_why(why, EPD_EUSAGE, "the messages have %d images, and "
-		    "%d given", out->images - had, p->nimages);
+		rc = epd_why(why, EPD_EUSAGE, "the messages have %d image%s, "
+		    "and %d %s given", out->images - had,
+		    out->images - had == 1 ? "" : "s", p->nimages,
+		    p->nimages == 1 ? "is" : "are");
 	return rc;
 }
 

@@ -5,6 +5,7 @@
  *     linked into place whole, so of several makers at once one wins and all
  *     use what it wrote.
  *  2. A directory that holds other things and no `store` is left alone.
+ *  3. Who only looks makes nothing but what its maker died before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,12 @@ identify(struct epd_store *s, int create, struct epd_why *why)
 }
 
 static int
+fail(struct epd_store *s, const char *part, int rc, struct epd_why *why)
+{
+	return epd_why(why, rc, "%s/%s: %s", s->path, part, epd_strerror(rc));
+}
+
+static int
 parts(struct epd_store *s, struct epd_why *why)
 {
 	struct epd_features_options fo = {
@@ -113,27 +120,75 @@ parts(struct epd_store *s, struct epd_why *why)
 	int rc;
 
 	if ((s->workflows = epd_dir_make(s->dirfd, "w")) < 0)
-		return epd_why(why, s->workflows, "%s/w: %s", s->path,
-		    epd_strerror(s->workflows));
+		return fail(s, "w", s->workflows, why);
 	if ((s->cache = epd_dir_make(s->dirfd, "cache")) < 0)
-		return epd_why(why, s->cache, "%s/cache: %s", s->path,
-		    epd_strerror(s->cache));
+		return fail(s, "cache", s->cache, why);
 	/* Where nothing can be counted the work is done uncounted. */
 	if ((rc = epd_metrics_open(&s->metrics, s->dirfd)) == -ENOMEM)
-		return epd_why(why, rc, "%s/metrics: %s", s->path,
-		    epd_strerror(rc));
+		return fail(s, "metrics", rc, why);
 	if ((rc = epd_procs_open(&s->procs, s->dirfd)) < 0)
-		return epd_why(why, rc, "%s/procs: %s", s->path,
-		    epd_strerror(rc));
+		return fail(s, "procs", rc, why);
 	fo.metrics = s->metrics;
 	if ((rc = epd_features_open(&s->features, s->dirfd, &fo)) < 0)
-		return epd_why(why, rc, "%s/features: %s", s->path,
-		    epd_strerror(rc));
+		return fail(s, "features", rc, why);
 	return epd_memory_open(&s->memory, s->config.memory_dir, s->uuid,
 	    s->path, (uint64_t)s->config.memory_cap, why);
 }
 
-/* The directory itself: absolute, ours, and nobody else writes in it. */
+/* What looking needs of them; -ENOENT if one is not there yet. */
+static int
+parts_there(struct epd_store *s, struct epd_why *why)
+{
+	struct epd_features_options fo = { .look = 1 };
+	int rc;
+
+	s->workflows = epd_file_open(s->dirfd, "w", O_RDONLY | O_DIRECTORY, 0);
+	if (s->workflows < 0)
+		return fail(s, "w", s->workflows, why);
+	rc = s->read_only ? epd_metrics_read(&s->metrics, s->dirfd) :
+	    epd_metrics_open(&s->metrics, s->dirfd);
+	if (rc == -ENOMEM)
+		return fail(s, "metrics", rc, why);
+	fo.metrics = s->metrics;
+	if ((rc = epd_features_open(&s->features, s->dirfd, &fo)) < 0)
+		return fail(s, "features", rc, why);
+	return epd_memory_look(&s->memory, s->config.memory_dir, s->uuid,
+	    s->path, (uint64_t)s->config.memory_cap, why);
+}
+
+/* Give back what parts() or parts_there() opened. */
+static void
+close_parts(struct epd_store *s)
+{
+	epd_memory_close(s->memory);
+	epd_features_close(s->features);
+	epd_procs_close(s->procs);
+	epd_metrics_close(s->metrics);
+	if (s->cache >= 0)
+		close(s->cache);
+	if (s->workflows >= 0)
+		close(s->workflows);
+	s->memory = NULL;
+	s->features = NULL;
+	s->procs = NULL;
+	s->metrics = NULL;
+	s->cache = s->workflows = -1;
+}
+
+static int
+open_parts(struct epd_store *s, int look, struct epd_why *why)
+{
+	int rc = look ? parts_there(s, why) : -ENOENT;
+
+	if (rc != -ENOENT || s->read_only)
+		return rc;
+	close_parts(s);
+	if (why)
+		*why->text = '\0';
+	return parts(s, why);
+}
+
+/* The directory: absolute, ours or only seen, and nobody else writes there. */
 static int
 place(struct epd_store *s, const struct epd_store_options *o,
     struct epd_why *why)
@@ -151,7 +206,8 @@ place(struct epd_store *s, const struct epd_store_options *o,
 	if (fstat(s->dirfd, &st) < 0)
 		return epd_why(why, -errno, "%s: %s", o->path,
 		    strerror(errno));
-	if (st.st_uid != geteuid())
+	s->read_only = faccessat(s->dirfd, ".", W_OK, AT_EACCESS) < 0;
+	if (st.st_uid != geteuid() && !(o->look && s->read_only))
 		return epd_why(why, -EPERM, "%s: belongs to another user",
 		    o->path);
 	if (st.st_mode & 022)
@@ -162,6 +218,9 @@ place(struct epd_store *s, const struct epd_store_options *o,
 		    strerror(errno));
 	s->path = epd_strdup(real);
 	free(real);
+	if (s->path && s->read_only && !o->look)
+		return epd_why(why, -EROFS, "%s: the store is read-only",
+		    o->path);
 	return s->path ? 0 : -ENOMEM;
 }
 
@@ -184,7 +243,7 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
 	if ((rc = place(s, o, why)) < 0 ||
 	    (rc = identify(s, o->create, why)) < 0 ||
-	    (rc = parts(s, why)) < 0) {
+	    (rc = open_parts(s, o->look, why)) < 0) {
 		epd_store_close(s);
 		if (why && !*why->text)
 			epd_why(why, rc, "%s: %s", o->path, epd_strerror(rc));
@@ -199,14 +258,7 @@ epd_store_close(struct epd_store *s)
 {
 	if (!s)
 		return;
-	epd_memory_close(s->memory);
-	epd_features_close(s->features);
-	epd_procs_close(s->procs);
-	epd_metrics_close(s->metrics);
-	if (s->cache >= 0)
-		close(s->cache);
-	if (s->workflows >= 0)
-		close(s->workflows);
+	close_parts(s);
 	if (s->dirfd >= 0)
 		close(s->dirfd);
 	epd_free(s->path);

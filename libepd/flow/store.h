@@ -28,11 +28,12 @@ struct epd_store {
 	int workflows;			/* of w/ */
 	int cache;			/* of cache/ */
 	uint8_t uuid[16];
+	int read_only;			/* cannot be written */
 	struct epd_config config;
 	struct epd_log log;
 	char tenant[64];
 	struct epd_metrics *metrics;
-	struct epd_procs *procs;
+	struct epd_procs *procs;	/* NULL when looking; so cache is -1 */
 	struct epd_features *features;
 	struct epd_memory *memory;
 };
@@ -43,10 +44,14 @@ struct epd_store_options {
 	const char *tenant;		/* "" is the default tenant */
 	struct epd_log log;
 	int create;			/* make it if it is not there */
+	int look;			/* nothing in it will be changed */
 };
 /*
+ * To look, a store that cannot be written will do, be it on a read-only file
+ * system or another user's: then nothing is written at all, counters neither.
  * Fails: EPD_ENOTHING (not there, create 0), EPD_EKIND (another format),
- * EPD_EFORMAT (a directory that is something else), -errno.
+ * EPD_EFORMAT (a directory that is something else), -EROFS (cannot be written,
+ * and is not only looked at), -EPERM (another's that can), -errno.
  * Owns: the caller owns *out and may read its fields.
  */
 int epd_store_open(struct epd_store **out, const struct epd_store_options *o,

@@ -5,38 +5,21 @@
 
 #include "base/alloc.h"
 #include "flow/book.h"
+#include "flow/decode.h"
 
 static int
 line_of(const struct epd_workflow *w, const struct epd_book *b,
     const struct epd_state *st, struct epd_state_line *l)
 {
-	struct epd_chain c = {0};
 	struct epd_weight x;
-	int rc = epd_chain_of(&c, w->shard, st->id, 0);
+	uint64_t head;
+	int rc = epd_shard_holds(w->shard, st->id, 0, &head);
 
 	if (rc == 0)
-		rc = epd_book_weigh(b, w->shard, st->id, &c, &x);
-	epd_chain_free(&c);
+		rc = epd_book_weigh(b, w->shard, st->id, head, &x);
 	if (rc < 0)
 		return rc;
-	*l = (struct epd_state_line){
-		.workflow = w->name,
-		.state = st->id,
-		.versions = st->versions,
-		.status = epd_book_status(st, &x),
-		.tokens = x.tokens,
-		.images = x.images,
-		.pages = x.pages,
-		.missing = x.missing,
-		.private_bytes = x.private_bytes,
-		.shared_bytes = x.shared_bytes,
-		.proportional_bytes = x.proportional_bytes,
-		.created_ms = st->created_ms,
-		.changed_ms = x.head.wall_ms,
-		.ttl_deadline_ms = st->ttl_deadline_ms,
-		.parent_state = st->parent_state,
-		.parent_version = st->parent_version,
-	};
+	epd_book_line(l, w, st, &x);
 	return 0;
 }
 
@@ -132,15 +115,17 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	struct epd_chain c = {0};
 	struct epd_version v = {0};
 	int32_t *out = NULL;
-	uint64_t count = 0;
+	uint64_t count = 0, most = 0;
 	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
 
 	if (rc < 0)
 		return rc;
 	rc = epd_chain_of(&c, w.shard, ref->state, ref->version);
-	if (rc == 0)
-		rc = epd_shard_node(w.shard, c.node[c.n - 1], &v);
-	if (rc == 0 && !(out = epd_calloc(v.start + v.nids + 1, sizeof *out)))
+	/* Counted where they are, which what the index says of them may not be. */
+	for (size_t i = 0; rc == 0 && i < c.n; i++)
+		if ((rc = epd_shard_glance(w.shard, c.node[i], &v)) == 0)
+			most += v.nids;
+	if (rc == 0 && !(out = epd_calloc(most + 1, sizeof *out)))
 		rc = -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < c.n; i++)
 		if ((rc = epd_shard_node(w.shard, c.node[i], &v)) == 0) {
@@ -160,6 +145,30 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	*ids = out;
 	*n = count;
 	return 0;
+}
+
+int
+epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
+    char **path, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct epd_state st;
+	char *copy;
+	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_state(w.shard, ref->state, &st);
+	if (rc < 0) {
+		epd_why(why, rc, "%s/s%u: %s", ref->workflow, ref->state,
+		    epd_strerror(rc));
+	} else if (!(copy = epd_strdup(st.model_path))) {
+		rc = epd_why(why, -ENOMEM, "no memory");
+	} else {
+		*path = copy;
+	}
+	epd_workflow_close(&w);
+	return rc;
 }
 
 /* ---- the tree ---- */

@@ -25,6 +25,20 @@ int epd_view_states(struct epd_store *s, const char *workflow,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     struct epd_why *why);
 
+/* A state at one of its versions; all is lent for the call. */
+struct epd_sight {
+	struct epd_state_line line;	/* of that version */
+	uint32_t version;
+	const char *kv_dtype;
+	const struct epd_state *state;
+	const struct epd_version *head;		/* what the version adds */
+	const struct epd_image_ref *images;	/* line.images of them */
+};
+/* A summary, no page looked at by itself.  Fails as epd_view_json, or with fn's. */
+int epd_view_state(struct epd_store *s, const struct epd_ref *ref,
+    int (*fn)(void *arg, const struct epd_sight *v), void *arg,
+    struct epd_why *why);
+
 /*
  * What a ref names as one JSON object with schema_version: a state with every
  * field of R's MultimodalState, FeatureBundleRef and KVPageRef, a workflow, or

@@ -8,18 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "engine/engine.h"
-#include "flow/book.h"
+#include "flow/look.h"
 
-/* A state being looked at. */
-struct look {
-	struct epd_store *s;
-	struct epd_workflow w;
-	struct epd_book book;
-	struct epd_chain chain;
-	struct epd_state st;
-	struct epd_weight x;
-	uint32_t version;
+/* A state, and where it goes. */
+struct sheet {
+	struct epd_look k;
 	struct epd_jw jw;
 };
 
@@ -57,13 +50,22 @@ name_ref(struct epd_jw *w, const char *key, const struct epd_name *n)
 	epd_jw_str(w, key, text);
 }
 
-static const char *
-type_name(uint32_t type)
-{
-	return type == EPD_F32 ? "f32" : type == EPD_BF16 ? "bf16" : "f16";
-}
-
 /* ---- features ---- */
+
+/* 1 if a node has this image. */
+static int
+shows(struct epd_shard *s, const struct epd_version *glance,
+    const struct epd_name *fp)
+{
+	struct epd_version v;
+
+	if (glance->nimages == 0 || epd_shard_node(s, glance->node, &v) < 0)
+		return 0;
+	for (uint32_t i = 0; i < v.nimages; i++)
+		if (epd_name_equal(&v.images[i].fp, fp))
+			return 1;
+	return 0;
+}
 
 /* Live states of the workflow that hold this image. */
 static uint32_t
@@ -73,25 +75,23 @@ holders(struct epd_shard *s, const struct epd_name *fp)
 	uint32_t after = 0, n = 0;
 
 	while (epd_shard_next(s, after, &st) == 0) {
-		struct epd_version v;
-		int rc = epd_shard_version(s, st.id, 0, &v), has = 0;
+		struct epd_version v = {0};
+		int rc = epd_shard_holds(s, st.id, 0, &v.parent), has = 0;
 
 		after = st.id;
-		while (rc == 0 && !has) {
-			for (uint32_t i = 0; i < v.nimages; i++)
-				has |= epd_name_equal(&v.images[i].fp, fp);
-			rc = v.parent ? epd_shard_node(s, v.parent, &v) :
-			    -ENOENT;
-		}
-		n += has != 0;
+		while (rc == 0 && !has && v.parent)
+			if ((rc = epd_shard_glance(s, v.parent, &v)) == 0)
+				has = shows(s, &v, fp);
+		n += (uint32_t)has;
 	}
 	return n;
 }
 
 static void
-bundle(struct look *k, const struct epd_image_ref *im)
+bundle(struct sheet *p, const struct epd_image_ref *im)
 {
-	struct epd_jw *w = &k->jw;
+	struct epd_look *k = &p->k;
+	struct epd_jw *w = &p->jw;
 	struct epd_feature_meta m;
 	int there = epd_feature_meta(k->s->features, &im->fp, &m) == 0;
 
@@ -116,31 +116,31 @@ bundle(struct look *k, const struct epd_image_ref *im)
 }
 
 static int
-bundles(struct look *k)
+bundles(struct sheet *p)
 {
-	int rc = 0;
+	struct epd_image_ref *im;
+	int rc = epd_look_images(&p->k, &im);
 
-	epd_jw_begin(&k->jw, "feature_bundles", '[');
-	for (size_t i = 0; rc == 0 && i < k->chain.n; i++) {
-		struct epd_version v;
-
-		rc = epd_shard_node(k->w.shard, k->chain.node[i], &v);
-		for (uint32_t n = 0; rc == 0 && n < v.nimages; n++)
-			bundle(k, v.images + n);
-	}
-	epd_jw_end(&k->jw, ']');
-	return rc;
+	if (rc < 0)
+		return rc;
+	epd_jw_begin(&p->jw, "feature_bundles", '[');
+	for (uint32_t i = 0; i < p->k.x.images; i++)
+		bundle(p, im + i);
+	epd_jw_end(&p->jw, ']');
+	epd_free(im);
+	return 0;
 }
 
 /* ---- pages ---- */
 
 static int
-pages(struct look *k)
+pages(struct sheet *p)
 {
-	struct epd_jw *w = &k->jw;
+	struct epd_look *k = &p->k;
+	struct epd_jw *w = &p->jw;
 	struct epd_page_row *row;
 	uint64_t n;
-	int rc = epd_book_pages(k->w.shard, &k->chain, &row, &n);
+	int rc = epd_book_pages(k->w.shard, k->head, &row, &n);
 
 	if (rc < 0)
 		return rc;
@@ -159,7 +159,7 @@ pages(struct look *k)
 		epd_jw_uint(w, "logical_index", i);
 		epd_jw_uint(w, "page_version", row[i].node);
 		epd_jw_str(w, "owner_worker", "local");
-		epd_jw_str(w, "dtype", type_name(k->st.kv_type));
+		epd_jw_str(w, "dtype", epd_look_dtype(&k->st));
 		epd_jw_str(w, "compression", "none");
 		epd_jw_uint(w, "refcount", b ? b->states : 0);
 		epd_jw_bool(w, "sealed", row[i].ref.rows == k->st.page_tokens);
@@ -167,7 +167,8 @@ pages(struct look *k)
 		epd_jw_uint(w, "rows", row[i].ref.rows);
 		epd_jw_str(w, "checksum", sum);
 		epd_jw_str(w, "run", row[i].run ? run : NULL);
-		epd_jw_bool(w, "in_memory", b && b->there && row[i].run);
+		epd_jw_bool(w, "in_memory", epd_book_run(&k->book,
+		    row[i].run) != NULL);
 		epd_jw_end(w, '}');
 	}
 	epd_jw_end(w, ']');
@@ -220,9 +221,10 @@ raw(struct epd_jw *w, const char *key, struct epd_span text)
 }
 
 static void
-model(struct look *k)
+model(struct sheet *p)
 {
-	struct epd_jw *w = &k->jw;
+	struct epd_look *k = &p->k;
+	struct epd_jw *w = &p->jw;
 
 	epd_jw_begin(w, "model", '{');
 	str_or_null(w, "path", k->st.model_path);
@@ -234,9 +236,10 @@ model(struct look *k)
 }
 
 static void
-weight(struct look *k)
+weight(struct sheet *p)
 {
-	struct epd_jw *w = &k->jw;
+	struct epd_look *k = &p->k;
+	struct epd_jw *w = &p->jw;
 
 	epd_jw_begin(w, "bytes", '{');
 	epd_jw_uint(w, "private", k->x.private_bytes);
@@ -248,14 +251,11 @@ weight(struct look *k)
 }
 
 static void
-identity(struct look *k, const char *name)
+identity(struct sheet *p, const char *name)
 {
-	static const char *const turns[] = { "prompt", "open", "closed",
-	    "raw" };
-	static const char *const ends[] = { "none", "eos", "stop", "length",
-	    "interrupt" };
+	struct epd_look *k = &p->k;
 	const struct epd_version *h = &k->x.head;
-	struct epd_jw *w = &k->jw;
+	struct epd_jw *w = &p->jw;
 	char parent[EPD_REF_TEXT];
 	uint8_t shard[16];
 
@@ -281,29 +281,29 @@ identity(struct look *k, const char *name)
 	epd_jw_uint(w, "images", k->x.images);
 	epd_jw_int(w, "next_position", h->next_pos);
 	epd_jw_int(w, "rope_delta", h->next_pos - (int64_t)k->x.tokens);
-	epd_jw_str(w, "turn", h->turn < 4 ? turns[h->turn] : NULL);
-	epd_jw_str(w, "finish", h->finish < 5 ? ends[h->finish] : NULL);
+	epd_jw_str(w, "turn", epd_turn_name(h->turn));
+	epd_jw_str(w, "finish", epd_finish_name(h->finish));
 	epd_jw_uint(w, "page_tokens", k->st.page_tokens);
-	epd_jw_str(w, "kv_dtype", type_name(k->st.kv_type));
+	epd_jw_str(w, "kv_dtype", epd_look_dtype(&k->st));
 	epd_jw_uint(w, "page_bytes", k->st.page_bytes);
 }
 
 static int
-state(struct look *k, const struct epd_ref *ref, struct epd_buf *out)
+state(struct sheet *p, const struct epd_ref *ref, struct epd_buf *out)
 {
 	char name[EPD_REF_TEXT];
 	int rc;
 
-	begin(&k->jw, out, "state");
+	begin(&p->jw, out, "state");
 	epd_ref_format(name, ref->workflow, ref->state, 0);
-	identity(k, name);
-	sampling(&k->jw, &k->x.head.sampling);
-	weight(k);
-	model(k);
-	if ((rc = bundles(k)) < 0 || (rc = pages(k)) < 0)
+	identity(p, name);
+	sampling(&p->jw, &p->k.x.head.sampling);
+	weight(p);
+	model(p);
+	if ((rc = bundles(p)) < 0 || (rc = pages(p)) < 0)
 		return rc;
-	raw(&k->jw, "metadata", k->x.head.note);
-	epd_jw_end(&k->jw, '}');
+	raw(&p->jw, "metadata", p->k.x.head.note);
+	epd_jw_end(&p->jw, '}');
 	return out->failed ? -ENOMEM : 0;
 }
 
@@ -311,35 +311,17 @@ static int
 view_state(struct epd_store *s, const struct epd_ref *ref,
     struct epd_buf *out, struct epd_why *why)
 {
-	struct look k = { .s = s };
+	struct sheet p;
 	char name[EPD_REF_TEXT];
-	int rc = epd_workflow_open(&k.w, s, ref->workflow, 1, why);
+	int rc = epd_look_open(&p.k, s, ref, why);
 
 	if (rc < 0)
 		return rc;
-	epd_ref_format(name, ref->workflow, ref->state, ref->version);
-	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
-	if (rc == 0)
-		rc = epd_chain_of(&k.chain, k.w.shard, ref->state,
-		    ref->version);
-	if (rc < 0) {
-		epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
-		    "no such version" : epd_strerror(rc));
-		goto out;
-	}
-	k.version = ref->version ? ref->version : k.st.versions;
-	rc = epd_book_open(&k.book, &k.w, why);
-	if (rc == 0)
-		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
-		    &k.chain, &k.x);
-	if (rc == 0)
-		rc = state(&k, ref, out);
-	if (rc < 0)
+	if ((rc = state(&p, ref, out)) < 0) {
+		epd_ref_format(name, ref->workflow, ref->state, ref->version);
 		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
-out:
-	epd_book_close(&k.book);
-	epd_chain_free(&k.chain);
-	epd_workflow_close(&k.w);
+	}
+	epd_look_close(&p.k);
 	return rc;
 }
 

@@ -231,7 +231,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 			    why->text : epd_strerror(rc));
 		goto fail;
 	}
-	if (read_only && epd_shard_unsettled(w.shard) &&
+	if (read_only && !s->read_only && epd_shard_unsettled(w.shard) &&
 	    (rc = settle(&w, &o, why)) < 0)
 		goto fail;
 	w.runs = read_only ? epd_memory_find(s->memory, name) :

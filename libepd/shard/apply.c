@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "shard/life.h"
 
 #define LLU(x) ((unsigned long long)(x))
@@ -30,26 +29,23 @@ keep_body(struct epd_table *t, const struct epd_rec *r, struct epd_span body,
     const struct epd_state *s, uint64_t start, struct epd_change *c,
     struct epd_why *why)
 {
-	struct epd_version v;
 	struct epd_body *b;
-	uint8_t *p;
+	uint32_t nids;
+	uint64_t run;
 	int rc;
 
-	rc = epd_body_check(body, s->page_tokens, start, why);
+	rc = epd_body_check(body, s->page_tokens, start, &nids, &run, why);
 	if (rc)
 		return rc;
-	epd_body_unpack(body, NULL, &v);
-	b = epd_arena_add(&t->arena, sizeof *b);
-	p = epd_arena_add(&t->arena, body.n);
-	if (!b || !p)
+	b = epd_arena_add(&t->arena, sizeof *b + body.n);
+	if (!b)
 		return -ENOMEM;
-	memcpy(p, body.p, body.n);
 	*b = (struct epd_body){
-		.p = p, .n = (uint32_t)body.n, .run = v.run,
-		.wall_ms = r->wall_ms, .crc = epd_crc32c(0, p, body.n),
+		.p = memcpy(b + 1, body.p, body.n), .n = (uint32_t)body.n,
+		.run = run, .wall_ms = r->wall_ms,
 	};
 	c->body = b;
-	c->tokens = v.nids;
+	c->tokens = nids;
 	rc = epd_tree_reserve(t->tree, t->pending + 1);
 	if (!rc)
 		t->pending++;

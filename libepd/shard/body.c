@@ -15,8 +15,36 @@
 #include <string.h>
 
 #include "shard/record.h"
+#include "shard/word.h"
 
-enum { LOGPROBS = 1, HEAD = 68, IMAGE = 52, PAGE = 44 };
+enum {
+	LOGPROBS = 1,
+	HEAD = 68, IMAGE = 52, PAGE = 44,	/* bytes */
+	ROWS = EPD_NAME				/* of a page, behind its name */
+};
+
+const char *
+epd_turn_name(unsigned turn)
+{
+	static const char *const names[] = {
+		[EPD_TURN_IS_PROMPT] = "prompt", [EPD_TURN_IS_OPEN] = "open",
+		[EPD_TURN_IS_CLOSED] = "closed", [EPD_TURN_IS_RAW] = "raw",
+	};
+
+	return turn < sizeof names / sizeof *names ? names[turn] : NULL;
+}
+
+const char *
+epd_finish_name(unsigned finish)
+{
+	static const char *const names[] = {
+		[EPD_FINISH_NONE] = "none", [EPD_FINISH_EOS] = "eos",
+		[EPD_FINISH_STOP] = "stop", [EPD_FINISH_LENGTH] = "length",
+		[EPD_FINISH_INTERRUPT] = "interrupt",
+	};
+
+	return finish < sizeof names / sizeof *names ? names[finish] : NULL;
+}
 
 static void
 pack_words(struct epd_buf *b, const void *words, uint32_t n)
@@ -84,97 +112,118 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_buf_put(b, v->note.p, v->note.n);
 }
 
-/* The fixed part; the flags come back apart. */
-static uint16_t
-unpack_head(struct epd_cur *c, struct epd_version *v)
+/* What of the head says how long the rest is, and what it holds. */
+struct head {
+	uint32_t first_page, nids, nimages, npages;
+	uint64_t run;
+	int logprobs;
+	uint64_t fixed;			/* bytes before the note */
+};
+
+/* EPD_ECORRUPT, EPD_EKIND. */
+static inline int
+read_head(struct epd_span span, struct head *h)
 {
+	const uint8_t *p = span.p;
 	uint16_t flags;
 
-	*v = (struct epd_version){ 0 };
-	v->turn = epd_unpack_u8(c);
-	v->finish = epd_unpack_u8(c);
-	flags = epd_unpack_u16(c);
-	v->first_page = epd_unpack_u32(c);
-	v->nids = epd_unpack_u32(c);
-	v->nimages = epd_unpack_u32(c);
-	v->npages = epd_unpack_u32(c);
-	v->run = epd_unpack_u64(c);
-	v->next_pos = (int64_t)epd_unpack_u64(c);
-	v->sampling.temp = epd_unpack_f32(c);
-	v->sampling.top_p = epd_unpack_f32(c);
-	v->sampling.penalty = epd_unpack_f32(c);
-	v->sampling.top_k = (int32_t)epd_unpack_u32(c);
-	v->sampling.seed = epd_unpack_u64(c);
-	v->sampling.salt = epd_unpack_u64(c);
-	return flags;
+	if (span.n < HEAD)
+		return EPD_ECORRUPT;
+	flags = epd_word16(p + 2);
+	h->first_page = epd_word32(p + 4);
+	h->nids = epd_word32(p + 8);
+	h->nimages = epd_word32(p + 12);
+	h->npages = epd_word32(p + 16);
+	h->run = epd_word64(p + 20);
+	h->logprobs = flags & LOGPROBS;
+	/* The largest sums stay far below 2^64. */
+	h->fixed = HEAD + (uint64_t)h->nids * (h->logprobs ? 8 : 4) +
+	    (uint64_t)h->nimages * IMAGE + (uint64_t)h->npages * PAGE;
+	if (h->fixed > span.n)
+		return EPD_ECORRUPT;
+	return flags & ~LOGPROBS || p[0] > EPD_TURN_IS_RAW ||
+	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
 }
 
 static void
-unpack_images(struct epd_cur *c, struct epd_image_ref *to, uint32_t n)
+unpack_images(const uint8_t *p, struct epd_image_ref *to, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		to[i].at = epd_unpack_u64(c);
+	for (uint32_t i = 0; i < n; i++, p += IMAGE) {
+		to[i].at = epd_word64(p);
 		for (int k = 0; k < 3; k++)
-			to[i].grid[k] = epd_unpack_u32(c);
-		memcpy(to[i].fp.b, epd_unpack_bytes(c, EPD_NAME).p, EPD_NAME);
+			to[i].grid[k] = epd_word32(p + 8 + 4 * k);
+		memcpy(to[i].fp.b, p + 20, EPD_NAME);
 	}
 }
 
 static void
-unpack_pages(struct epd_cur *c, struct epd_page_ref *to, uint32_t n)
+unpack_pages(const uint8_t *p, struct epd_page_ref *to, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		memcpy(to[i].name.b, epd_unpack_bytes(c, EPD_NAME).p,
-		    EPD_NAME);
-		to[i].rows = epd_unpack_u32(c);
-		to[i].sum = epd_unpack_u64(c);
+	for (uint32_t i = 0; i < n; i++, p += PAGE) {
+		memcpy(to[i].name.b, p, EPD_NAME);
+		to[i].rows = epd_word32(p + ROWS);
+		to[i].sum = epd_word64(p + ROWS + 4);
 	}
 }
 
 int
-epd_body_unpack(struct epd_span p, struct epd_arena *a,
+epd_body_glance(struct epd_span span, struct epd_version *out)
+{
+	const uint8_t *p = span.p;
+	struct head h;
+	int rc = read_head(span, &h);
+
+	if (rc)
+		return rc;
+	*out = (struct epd_version){
+		.turn = p[0], .finish = p[1],
+		.first_page = h.first_page, .nids = h.nids,
+		.nimages = h.nimages, .npages = h.npages, .run = h.run,
+		.next_pos = (int64_t)epd_word64(p + 28),
+		.sampling = {
+			.temp = epd_word_f32(p + 36),
+			.top_p = epd_word_f32(p + 40),
+			.penalty = epd_word_f32(p + 44),
+			.top_k = (int32_t)epd_word32(p + 48),
+			.seed = epd_word64(p + 52),
+			.salt = epd_word64(p + 60),
+		},
+	};
+	return 0;
+}
+
+int
+epd_body_unpack(struct epd_span span, struct epd_arena *a,
     struct epd_version *out)
 {
-	struct epd_cur c = epd_cur(p);
+	const uint8_t *p = span.p;
 	struct epd_image_ref *images;
 	struct epd_page_ref *pages;
 	struct epd_version v;
-	uint16_t flags = unpack_head(&c, &v);
-	/* The largest sums stay far below 2^64. */
-	uint64_t fixed = (uint64_t)v.nids * (flags & LOGPROBS ? 8 : 4) +
-	    (uint64_t)v.nimages * IMAGE + (uint64_t)v.npages * PAGE;
+	struct head h;
 	float *logprobs = NULL;
 	int32_t *ids;
 	void *note;
+	int rc = read_head(span, &h);
 
-	if (c.failed || fixed > epd_cur_left(&c))
-		return EPD_ECORRUPT;
-	if (flags & ~LOGPROBS || v.turn > EPD_TURN_IS_RAW ||
-	    v.finish > EPD_FINISH_INTERRUPT)
-		return EPD_EKIND;
-	v.note = epd_span((const uint8_t *)p.p + HEAD + fixed,
-	    p.n - HEAD - (size_t)fixed);
-	if (!a) {
-		*out = v;
-		return 0;
-	}
+	if (rc)
+		return rc;
+	epd_body_glance(span, &v);
+	v.note.n = span.n - (size_t)h.fixed;
 	ids = epd_arena_add(a, v.nids * sizeof *ids);
 	images = epd_arena_add(a, v.nimages * sizeof *images);
 	pages = epd_arena_add(a, v.npages * sizeof *pages);
-	if (flags & LOGPROBS)
+	if (h.logprobs)
 		logprobs = epd_arena_add(a, v.nids * sizeof *logprobs);
 	note = epd_arena_add(a, v.note.n);
-	if (!ids || !images || !pages || !note ||
-	    (flags & LOGPROBS && !logprobs))
+	if (!ids || !images || !pages || !note || (h.logprobs && !logprobs))
 		return -ENOMEM;
-	unpack_words(ids, epd_unpack_bytes(&c, (size_t)v.nids * 4).p, v.nids);
-	unpack_images(&c, images, v.nimages);
-	unpack_pages(&c, pages, v.npages);
+	v.note.p = memcpy(note, p + h.fixed, v.note.n);
+	unpack_words(ids, p += HEAD, v.nids);
+	unpack_images(p += (size_t)v.nids * 4, images, v.nimages);
+	unpack_pages(p += (size_t)v.nimages * IMAGE, pages, v.npages);
 	if (logprobs)
-		unpack_words(logprobs,
-		    epd_unpack_bytes(&c, (size_t)v.nids * 4).p, v.nids);
-	memcpy(note, v.note.p, v.note.n);
-	v.note.p = note;
+		unpack_words(logprobs, p + (size_t)v.npages * PAGE, v.nids);
 	v.ids = ids;
 	v.images = images;
 	v.pages = pages;
@@ -192,39 +241,36 @@ epd_body_size(const struct epd_version *v)
 }
 
 int
-epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
-    struct epd_why *why)
+epd_body_check(struct epd_span span, uint32_t page_tokens, uint64_t start,
+    uint32_t *nids, uint64_t *run, struct epd_why *why)
 {
-	struct epd_version v;
-	struct epd_cur c;
+	const uint8_t *p = span.p;
 	uint64_t covered;
-	int rc = epd_body_unpack(p, NULL, &v);
+	struct head h;
+	int rc = read_head(span, &h);
 
 	if (rc)
 		return epd_why(why, rc, "version: %s", epd_strerror(rc));
-	if (!v.run != !v.npages || (v.npages && !page_tokens))
+	if (!h.run != !h.npages || (h.npages && !page_tokens))
 		return epd_why(why, -EINVAL, "version: %u pages of %u tokens "
-		    "in run %llu", v.npages, page_tokens,
-		    (unsigned long long)v.run);
-	c = epd_cur(p);
-	epd_unpack_bytes(&c, HEAD + (size_t)v.nids * 4 +
-	    (size_t)v.nimages * IMAGE);
-	covered = (uint64_t)v.first_page * page_tokens;
-	for (uint32_t i = 0; i < v.npages; i++) {
-		uint32_t rows;
+		    "in run %llu", h.npages, page_tokens,
+		    (unsigned long long)h.run);
+	p += HEAD + (size_t)h.nids * 4 + (size_t)h.nimages * IMAGE;
+	covered = (uint64_t)h.first_page * page_tokens;
+	for (uint32_t i = 0; i < h.npages; i++, p += PAGE) {
+		uint32_t rows = epd_word32(p + ROWS);
 
-		epd_unpack_bytes(&c, EPD_NAME);
-		rows = epd_unpack_u32(&c);
-		epd_unpack_u64(&c);
 		covered += rows;
 		if (!rows || rows > page_tokens ||
-		    (rows < page_tokens && i + 1 < v.npages))
+		    (rows < page_tokens && i + 1 < h.npages))
 			return epd_why(why, -EINVAL, "version: page %u has %u "
-			    "rows of %u", v.first_page + i, rows, page_tokens);
+			    "rows of %u", h.first_page + i, rows, page_tokens);
 	}
-	if (v.npages && covered > start + v.nids)
+	if (h.npages && covered > start + h.nids)
 		return epd_why(why, -EINVAL, "version: its pages hold %llu "
 		    "tokens of %llu", (unsigned long long)covered,
-		    (unsigned long long)(start + v.nids));
+		    (unsigned long long)(start + h.nids));
+	*nids = h.nids;
+	*run = h.run;
 	return 0;
 }

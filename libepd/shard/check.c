@@ -10,6 +10,8 @@
  *	the tables	in memory must be what the replay gives
  *	the counts	holders, children and starts are recounted
  *	the bodies	every one is read and its CRC compared
+ *
+ * What is found counts as refcount mismatches: R has one name for them all.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -130,24 +132,27 @@ read_log(struct check *c, struct epd_why *why)
 	    epd_strerror(rc)) : 0;
 }
 
-/* Those in the checkpoint's file too, whoever has them in memory. */
-static void
+/* Those in the checkpoint's file too, whoever has them in memory.  -ENOMEM. */
+static int
 check_bodies(struct check *c)
 {
-	const struct epd_table *t = c->checkpoint ? c->checkpoint : c->t;
+	struct epd_table *t = c->checkpoint ? c->checkpoint : c->t;
 	const struct epd_node *n = NULL;
 	struct epd_span bytes;
 	int rc;
 
 	while ((n = epd_tree_next(t->tree, n ? n->id : 0))) {
-		rc = epd_table_body(t, n->body, &c->s->scratch, &bytes);
+		rc = epd_table_body(t, n->body, &bytes);
 		if (!rc)
-			rc = epd_body_unpack(bytes, NULL,
+			rc = epd_body_glance(bytes,
 			    &(struct epd_version){ 0 });
+		if (rc == -ENOMEM)
+			return rc;
 		if (rc)
 			epd_fault(&c->faults, "node %llu: its body: %s",
 			    LLU(n->id), epd_strerror(rc));
 	}
+	return 0;
 }
 
 static void
@@ -186,7 +191,10 @@ epd_shard_check(struct epd_shard *s,
 	if (!rc)
 		rc = epd_ledger_settle(&c.ledger, &c.faults);
 	if (!rc && c.t)
-		check_bodies(&c);
+		rc = check_bodies(&c);
 	forget(&c);
+	if (c.faults.n)
+		epd_count(s->o.metrics, EPD_M_REFCOUNT_MISMATCH,
+		    (uint64_t)c.faults.n);
 	return rc ? rc : c.faults.n;
 }

@@ -69,7 +69,7 @@ pack_nodes(const struct epd_table *t, epd_body_fn *body, void *arg,
 		epd_pack_u64(index, n->parent);
 		epd_pack_u32(index, n->tokens);
 		epd_pack_u32(index, b->n);
-		epd_pack_u32(index, b->crc);
+		epd_pack_u32(index, epd_body_crc(b));
 		epd_pack_u32(index, 0);
 		epd_pack_u64(index, b->run);
 		epd_pack_u64(index, b->wall_ms);

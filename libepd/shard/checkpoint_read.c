@@ -1,4 +1,11 @@
-/* checkpoint_read.c - a file of checkpoint.c's layout back to a table. */
+/*
+ * checkpoint_read.c - a file of checkpoint.c's layout back to a table.
+ *
+ * The index goes by in a window, so that ten thousand nodes take no more memory
+ * than the table of them.  Its CRC is known when all of it has gone by: till
+ * then nothing of it is believed that could do harm, and if it is wrong, that is
+ * what was wrong, whatever else was met.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,10 +16,15 @@
 #include "base/hash.h"
 #include "shard/checkpoint.h"
 #include "shard/life.h"
+#include "shard/word.h"
 
 enum {
 	HEAD = EPD_CHECKPOINT_HEAD, NODE = EPD_CHECKPOINT_NODE,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
+	SECTION = 16, VERSION = 16,	/* bytes */
+	WINDOW = 65536,
+	/* A state without its versions: mostly, and at most. */
+	STATE = 1024, STATE_MOST = 256 + 3 * (4 + EPD_STRING_MAX),
 };
 
 struct head {
@@ -52,34 +64,100 @@ load_head(const uint8_t *p, uint64_t size, struct epd_table *t,
 	return 0;
 }
 
+/* The part of the index not yet taken: in the window, and behind it. */
+struct index {
+	struct epd_table *t;		/* its block is the window */
+	const uint8_t *p;
+	size_t n;			/* bytes at p */
+	uint64_t at, left;		/* in the file, behind the window */
+	uint32_t crc;			/* of all up to there */
+};
+
+/* Have n bytes at p, or all that are left of the index. */
 static int
-load_nodes(struct epd_table *t, struct epd_cur *c, uint32_t count,
-    const struct head *h)
+look(struct index *x, size_t n)
+{
+	struct epd_buf *b = &x->t->block;
+	size_t want = n < WINDOW ? WINDOW : n;
+	ssize_t got;
+
+	if (n <= x->n || !x->left)
+		return 0;
+	if (want - x->n > x->left)
+		want = x->n + (size_t)x->left;
+	if (x->n)
+		memmove(b->p, x->p, x->n);
+	b->n = x->n;
+	if (!epd_buf_add(b, want - x->n))
+		return -ENOMEM;
+	got = epd_file_pread(x->t->fd, b->p + x->n, want - x->n, x->at);
+	if (got < 0)
+		return (int)got;
+	if ((size_t)got != want - x->n)
+		return EPD_ECORRUPT;
+	x->crc = epd_crc32c(x->crc, b->p + x->n, (size_t)got);
+	x->p = b->p;
+	x->n = want;
+	x->at += (uint64_t)got;
+	x->left -= (uint64_t)got;
+	return 0;
+}
+
+/* The next n bytes, on loan until more is looked at. */
+static inline int
+take(struct index *x, size_t n, const uint8_t **p)
+{
+	int rc = n <= x->n ? 0 : look(x, n);
+
+	if (!rc && n > x->n)
+		rc = EPD_ECORRUPT;
+	if (rc)
+		return rc;
+	*p = x->p;
+	x->p += n;
+	x->n -= n;
+	return 0;
+}
+
+static uint64_t
+untaken(const struct index *x)
+{
+	return x->n + x->left;
+}
+
+static int
+load_nodes(struct index *x, uint32_t count, const struct head *h)
 {
 	uint64_t at = HEAD + h->index, end = at + h->bodies;
+	struct epd_table *t = x->t;
 	struct epd_body *b;
+	const uint8_t *p;
 	int rc;
 
-	if (count > epd_cur_left(c) / NODE)
+	if (count > untaken(x) / NODE)
 		return EPD_ECORRUPT;
 	b = epd_arena_add(&t->arena, count * sizeof *b);
 	if (!b || epd_tree_reserve(t->tree, count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++, b++) {
-		uint64_t id = epd_unpack_u64(c), parent = epd_unpack_u64(c);
-		uint32_t tokens = epd_unpack_u32(c);
+		uint64_t id;
 
-		*b = (struct epd_body){ .at = at };
-		b->n = epd_unpack_u32(c);
-		b->crc = epd_unpack_u32(c);
-		if (epd_unpack_u32(c))
+		rc = take(x, NODE, &p);
+		if (rc)
+			return rc;
+		id = epd_word64(p);
+		*b = (struct epd_body){
+			.at = at,
+			.n = epd_word32(p + 20), .crc = epd_word32(p + 24),
+			.run = epd_word64(p + 32), .wall_ms = epd_word64(p + 40),
+		};
+		if (epd_word32(p + 28))
 			return EPD_EKIND;
-		b->run = epd_unpack_u64(c);
-		b->wall_ms = epd_unpack_u64(c);
 		if (id > t->lsn || b->n > end - at)
 			return EPD_ECORRUPT;
 		at += b->n;
-		rc = epd_tree_add(t->tree, id, parent, tokens, b);
+		rc = epd_tree_add(t->tree, id, epd_word64(p + 8),
+		    epd_word32(p + 16), b);
 		if (rc)
 			return rc == -ENOMEM ? rc : EPD_ECORRUPT;
 	}
@@ -95,86 +173,141 @@ keep_str(struct epd_table *t, const char *s)
 	return p ? memcpy(p, s, n) : NULL;
 }
 
+/* Unpack a state but for its versions; its strings lie in the window. */
 static int
-load_state(struct epd_table *t, struct epd_cur *c)
+take_state(struct index *x, struct epd_head *h)
 {
-	uint32_t id = epd_unpack_u32(c), versions = epd_unpack_u32(c);
-	uint32_t status = epd_unpack_u32(c);
-	struct epd_head *h;
-	struct epd_state *s;
-	int rc;
+	struct epd_state *s = &h->state;
+	uint32_t zero = 0;
+	int rc = 0;
 
-	if (id >= t->next_state || !versions ||
-	    (t->n && id <= t->head[t->n - 1]->state.id) || !id ||
-	    versions > epd_cur_left(c) / 16 ||
-	    epd_life_of(status) == EPD_STATE_NONE || status == EPD_FREE)
-		return EPD_ECORRUPT;
-	rc = epd_table_reserve(t, 1);
-	if (!rc)
-		rc = epd_head_new(&h, versions);
+	for (size_t most = STATE; ; most = STATE_MOST) {
+		struct epd_cur c;
+
+		rc = look(x, most);
+		if (rc)
+			return rc;
+		c = epd_cur(epd_span(x->p, x->n));
+		s->id = epd_unpack_u32(&c);
+		s->versions = epd_unpack_u32(&c);
+		s->status = epd_unpack_u32(&c);
+		zero = epd_unpack_u32(&c);
+		s->epoch = epd_unpack_u64(&c);
+		s->created_ms = epd_unpack_u64(&c);
+		h->salt = epd_unpack_u64(&c);
+		epd_traits_unpack(&c, s);
+		if (c.failed && most == STATE)
+			continue;
+		if (c.failed)
+			return EPD_ECORRUPT;
+		x->n -= (size_t)(c.p - x->p);
+		x->p = c.p;
+		return zero ? EPD_EKIND : 0;
+	}
+}
+
+static int
+load_state(struct index *x)
+{
+	struct epd_head in = { .cap = 0 }, *h;
+	struct epd_table *t = x->t;
+	struct epd_state *s = &in.state;
+	const uint8_t *p;
+	uint32_t versions;
+	int rc = take_state(x, &in);
+
 	if (rc)
 		return rc;
-	s = &h->state;
-	s->id = id;
-	epd_table_add(t, h);
-	s->status = status;
-	if (epd_unpack_u32(c))
-		return EPD_EKIND;
-	s->epoch = epd_unpack_u64(c);
-	s->created_ms = epd_unpack_u64(c);
-	h->salt = epd_unpack_u64(c);
-	epd_traits_unpack(c, s);
+	versions = s->versions;
+	s->versions = 0;
+	if (s->id >= t->next_state || !versions ||
+	    (t->n && s->id <= t->head[t->n - 1]->state.id) || !s->id ||
+	    versions > untaken(x) / VERSION ||
+	    epd_life_of(s->status) == EPD_STATE_NONE || s->status == EPD_FREE)
+		return EPD_ECORRUPT;
 	s->model_path = keep_str(t, s->model_path);
 	s->tenant = keep_str(t, s->tenant);
 	s->fingerprint = keep_str(t, s->fingerprint);
 	if (!s->model_path || !s->tenant || !s->fingerprint)
 		return -ENOMEM;
-	if (s->ttl_deadline_ms && s->ttl_deadline_ms < t->soonest)
-		t->soonest = s->ttl_deadline_ms;
-	for (; s->versions < versions; s->versions++) {
+	rc = epd_table_reserve(t, 1);
+	if (!rc)
+		rc = epd_head_new(&h, versions);
+	if (rc)
+		return rc;
+	h->state = *s;
+	h->salt = in.salt;
+	epd_table_add(t, h);
+	for (s = &h->state; s->versions < versions; s->versions++) {
 		struct epd_head_version *v = &h->v[s->versions];
 
-		v->node = epd_unpack_u64(c);
-		v->key = epd_unpack_u64(c);
+		rc = take(x, VERSION, &p);
+		if (rc)
+			return rc;
+		v->node = epd_word64(p);
+		v->key = epd_word64(p + 8);
 		if (epd_tree_hold(t->tree, v->node))
 			return EPD_ECORRUPT;
 	}
-	return c->failed ? EPD_ECORRUPT : 0;
+	return 0;
 }
 
 static int
-load_index(struct epd_table *t, struct epd_span index, const struct head *h,
-    struct epd_why *why)
+load_section(struct index *x, const struct head *h, struct epd_why *why)
 {
-	struct epd_cur c = epd_cur(index);
+	uint32_t kind, count;
+	uint64_t bytes, from;
+	const uint8_t *p;
+	int rc = take(x, SECTION, &p);
+
+	if (rc)
+		return rc;
+	kind = epd_word32(p);
+	count = epd_word32(p + 4);
+	bytes = epd_word64(p + 8);
+	from = untaken(x);
+	if (bytes > from)
+		return EPD_ECORRUPT;
+	if (kind == NODES)
+		rc = load_nodes(x, count, h);
+	else if (kind != STATES)
+		rc = epd_why(why, EPD_EKIND, "checkpoint: section kind "
+		    "%u: unknown", kind);
+	else
+		while (!rc && count-- > 0)
+			rc = load_state(x);
+	return !rc && from - untaken(x) != bytes ? EPD_ECORRUPT : rc;
+}
+
+static int
+load_index(struct index *x, const struct head *h, struct epd_why *why)
+{
 	const struct epd_node *n = NULL;
+	struct epd_tree *tree = x->t->tree;
+	struct epd_why what = { "" };
 	int rc = 0;
 
-	for (uint32_t i = 0; !rc && i < h->sections; i++) {
-		uint32_t kind = epd_unpack_u32(&c), count = epd_unpack_u32(&c);
-		uint64_t bytes = epd_unpack_u64(&c);
-		struct epd_cur in;
-
-		if (c.failed || bytes > epd_cur_left(&c))
-			return EPD_ECORRUPT;
-		in = epd_cur(epd_unpack_bytes(&c, (size_t)bytes));
-		if (kind == NODES)
-			rc = load_nodes(t, &in, count, h);
-		else if (kind != STATES)
-			rc = epd_why(why, EPD_EKIND, "checkpoint: section kind "
-			    "%u: unknown", kind);
-		else
-			while (!rc && count-- > 0)
-				rc = load_state(t, &in);
-		if (!rc && (in.failed || epd_cur_left(&in)))
-			rc = EPD_ECORRUPT;
-	}
-	if (!rc && (c.failed || epd_cur_left(&c)))
+	for (uint32_t i = 0; !rc && i < h->sections; i++)
+		rc = load_section(x, h, &what);
+	if (!rc && untaken(x))
 		rc = EPD_ECORRUPT;
-	while (!rc && (n = epd_tree_next(t->tree, n ? n->id : 0)))
+	if (rc && rc != EPD_ECORRUPT && rc != EPD_EKIND)
+		return rc;
+	while (x->left) {
+		int err;
+
+		x->n = 0;
+		err = look(x, 1);
+		if (err)
+			return err;
+	}
+	if (x->crc != h->index_crc)
+		return EPD_ECORRUPT;
+	while (!rc && (n = epd_tree_next(tree, n ? n->id : 0)))
 		if (!n->heads && !n->children)
 			rc = EPD_ECORRUPT;
-	return rc;
+	return rc == EPD_EKIND && *what.text ? epd_why(why, rc, "%s",
+	    what.text) : rc;
 }
 
 /* Fill t from its file. */
@@ -182,7 +315,7 @@ static int
 load(struct epd_table *t, uint32_t *segment, uint64_t *size,
     struct epd_why *why)
 {
-	struct epd_buf index = { 0 };
+	struct index x = { .t = t, .at = HEAD };
 	uint8_t p[HEAD];
 	struct stat st;
 	struct head h;
@@ -197,17 +330,9 @@ load(struct epd_table *t, uint32_t *segment, uint64_t *size,
 	rc = load_head(p, (uint64_t)st.st_size, t, &h);
 	if (rc)
 		return rc;
-	if (!epd_buf_add(&index, (size_t)h.index))
-		return -ENOMEM;
-	n = epd_file_pread(t->fd, index.p, index.n, HEAD);
-	if (n < 0)
-		rc = (int)n;
-	else if ((size_t)n != index.n ||
-	    epd_crc32c(0, index.p, index.n) != h.index_crc)
-		rc = EPD_ECORRUPT;
-	else
-		rc = load_index(t, epd_span(index.p, index.n), &h, why);
-	epd_buf_free(&index);
+	x.left = h.index;
+	rc = load_index(&x, &h, why);
+	t->block.n = 0;
 	*segment = h.segment;
 	*size = (uint64_t)st.st_size;
 	return rc;

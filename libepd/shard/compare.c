@@ -52,8 +52,8 @@ same_node(const struct epd_node *a, const struct epd_node *b)
 	return a->id == b->id && a->parent == b->parent &&
 	    a->start == b->start && a->tokens == b->tokens &&
 	    a->heads == b->heads && a->children == b->children &&
-	    x->n == y->n && x->crc == y->crc && x->run == y->run &&
-	    x->wall_ms == y->wall_ms;
+	    x->n == y->n && epd_body_crc(x) == epd_body_crc(y) &&
+	    x->run == y->run && x->wall_ms == y->wall_ms;
 }
 
 int

@@ -77,7 +77,7 @@ epd_ledger_record(struct epd_ledger *l, const struct epd_rec *r,
 	switch (r->kind) {
 	case EPD_KIND_CREATE:
 		if (epd_create_unpack(r->payload, &create) ||
-		    epd_body_unpack(create.body, NULL, &v))
+		    epd_body_glance(create.body, &v))
 			return EPD_ECORRUPT;
 		move(l, r, create.id, EPD_STATE_ACTIVE, f);
 		if (add(l, create.id, 1, EPD_STATE_ACTIVE))
@@ -85,7 +85,7 @@ epd_ledger_record(struct epd_ledger *l, const struct epd_rec *r,
 		return epd_ledger_run(l, v.run, r->lsn, 1);
 	case EPD_KIND_ADVANCE:
 		if (epd_advance_unpack(r->payload, &advance) ||
-		    epd_body_unpack(advance.body, NULL, &v))
+		    epd_body_glance(advance.body, &v))
 			return EPD_ECORRUPT;
 		s = move(l, r, advance.id, EPD_STATE_ACTIVE, f);
 		if (s && s->versions++ != advance.expect)

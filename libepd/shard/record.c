@@ -20,6 +20,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shard/word.h"
+
+enum { ADVANCE_HEAD = 16 };
+
 const char *
 epd_kind_name(unsigned kind)
 {
@@ -62,12 +66,20 @@ epd_record_end(struct epd_buf *b, size_t at)
 int
 epd_record_next(struct epd_cur *c, struct epd_rec *r)
 {
-	if (!epd_cur_left(c))
+	size_t left = epd_cur_left(c), n;
+
+	if (!left)
 		return 0;
-	r->kind = epd_unpack_u16(c);
-	r->flags = epd_unpack_u16(c);
-	r->payload = epd_unpack_span(c);
-	return c->failed ? EPD_ECORRUPT : 1;
+	n = left < EPD_RECORD_HEAD ? 0 : epd_word32(c->p + 4);
+	if (left < EPD_RECORD_HEAD || n > left - EPD_RECORD_HEAD) {
+		c->failed = 1;
+		return EPD_ECORRUPT;
+	}
+	r->kind = epd_word16(c->p);
+	r->flags = epd_word16(c->p + 2);
+	r->payload = epd_span(c->p + EPD_RECORD_HEAD, n);
+	c->p += EPD_RECORD_HEAD + n;
+	return 1;
 }
 
 static void
@@ -184,13 +196,15 @@ epd_advance_pack(struct epd_buf *b, uint32_t id, uint32_t expect,
 int
 epd_advance_unpack(struct epd_span p, struct epd_advance *out)
 {
-	struct epd_cur c = epd_cur(p);
+	const uint8_t *b = p.p;
 
-	out->id = epd_unpack_u32(&c);
-	out->expect = epd_unpack_u32(&c);
-	out->key = epd_unpack_u64(&c);
-	out->body = rest(&c);
-	return whole(&c);
+	if (p.n < ADVANCE_HEAD)
+		return EPD_ECORRUPT;
+	out->id = epd_word32(b);
+	out->expect = epd_word32(b + 4);
+	out->key = epd_word64(b + 8);
+	out->body = epd_span(b + ADVANCE_HEAD, p.n - ADVANCE_HEAD);
+	return 0;
 }
 
 void

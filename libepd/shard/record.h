@@ -97,16 +97,15 @@ int epd_term_unpack(struct epd_span p, struct epd_term *out);
 void epd_traits_pack(struct epd_buf *b, const struct epd_state *s);
 void epd_traits_unpack(struct epd_cur *c, struct epd_state *s);
 
-/*
- * The body of a version.  Unpacking without an arena checks the sizes and
- * fills in all but the arrays; the note is then lent from p.
- */
+/* The body of a version. */
 void epd_body_pack(struct epd_buf *b, const struct epd_version *v);
 int epd_body_unpack(struct epd_span p, struct epd_arena *a,
     struct epd_version *out);
-/* Whether its pages fit a state's, behind start tokens.  Also -EINVAL. */
+/* All but the arrays and the note; their sizes are checked all the same. */
+int epd_body_glance(struct epd_span p, struct epd_version *out);
+/* Whether its pages fit a state's behind start tokens.  Also -EINVAL. */
 int epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
-    struct epd_why *why);
+    uint32_t *nids, uint64_t *run, struct epd_why *why);
 /* How many bytes epd_body_pack gives. */
 uint64_t epd_body_size(const struct epd_version *v);
 

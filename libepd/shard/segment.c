@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "shard/word.h"
 
 static const char segment_magic[8] = "epd-log\n", tip_magic[8] = "epd-tip\n";
 enum { VERSION = 1, CRC_AT = 60 };
@@ -36,24 +37,6 @@ put64(uint8_t *p, uint64_t v)
 	memcpy(p, &v, sizeof v);
 }
 
-static uint32_t
-get32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof v);
-	return le32toh(v);
-}
-
-static uint64_t
-get64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof v);
-	return le64toh(v);
-}
-
 /* Magic, CRC, version and the zero field, alike in heads and tips. */
 static int
 check_head(struct epd_span s, const char magic[8])
@@ -61,9 +44,9 @@ check_head(struct epd_span s, const char magic[8])
 	const uint8_t *p = s.p;
 
 	if (s.n < CRC_AT + 4 || memcmp(p, magic, 8) ||
-	    epd_crc32c(0, p, CRC_AT) != get32(p + CRC_AT))
+	    epd_crc32c(0, p, CRC_AT) != epd_word32(p + CRC_AT))
 		return EPD_ECORRUPT;
-	if (get32(p + 8) != VERSION || get32(p + 56))
+	if (epd_word32(p + 8) != VERSION || epd_word32(p + 56))
 		return EPD_EKIND;
 	return 0;
 }
@@ -90,11 +73,11 @@ epd_segment_unpack(struct epd_span s, struct epd_segment *out)
 
 	if (rc)
 		return rc;
-	out->number = get32(p + 12);
+	out->number = epd_word32(p + 12);
 	memcpy(out->uuid, p + 16, 16);
-	out->salt = get64(p + 32);
-	out->base = get64(p + 40);
-	out->wall_ms = get64(p + 48);
+	out->salt = epd_word64(p + 32);
+	out->base = epd_word64(p + 40);
+	out->wall_ms = epd_word64(p + 48);
 	return 0;
 }
 
@@ -120,11 +103,11 @@ epd_tip_unpack(struct epd_span s, struct epd_tip *out)
 
 	if (rc)
 		return rc;
-	out->segment = get32(p + 12);
+	out->segment = epd_word32(p + 12);
 	memcpy(out->uuid, p + 16, 16);
-	out->offset = get64(p + 32);
-	out->lsn = get64(p + 40);
-	out->flushed = get64(p + 48);
+	out->offset = epd_word64(p + 32);
+	out->lsn = epd_word64(p + 40);
+	out->flushed = epd_word64(p + 48);
 	return 0;
 }
 
@@ -168,9 +151,9 @@ size_t
 epd_frame_claim(struct epd_span s, const struct epd_segment *seg)
 {
 	const uint8_t *p = s.p;
-	uint32_t n = get32(p + 8);
+	uint32_t n = epd_word32(p + 8);
 
-	if (get32(p) != (uint32_t)seg->salt || n > EPD_FRAME_MAX)
+	if (epd_word32(p) != (uint32_t)seg->salt || n > EPD_FRAME_MAX)
 		return 0;
 	return (size_t)n + EPD_FRAME_HEAD;
 }
@@ -185,13 +168,13 @@ epd_frame_parse(struct epd_span s, const struct epd_segment *seg,
 	if (s.n < EPD_FRAME_HEAD)
 		return 0;
 	n = epd_frame_claim(s, seg);
-	if (!n || n > s.n || frame_crc(p, n, seg) != get32(p + 4) ||
-	    !get32(p + 12) || !get64(p + 16))
+	if (!n || n > s.n || frame_crc(p, n, seg) != epd_word32(p + 4) ||
+	    !epd_word32(p + 12) || !epd_word64(p + 16))
 		return 0;
 	*out = (struct epd_frame){
-		.count = get32(p + 12), .lsn = get64(p + 16),
-		.flushed = get64(p + 24), .term = get64(p + 32),
-		.wall_ms = get64(p + 40),
+		.count = epd_word32(p + 12), .lsn = epd_word64(p + 16),
+		.flushed = epd_word64(p + 24), .term = epd_word64(p + 32),
+		.wall_ms = epd_word64(p + 40),
 		.payload = epd_span(p + EPD_FRAME_HEAD, n - EPD_FRAME_HEAD),
 	};
 	return 1;

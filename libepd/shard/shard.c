@@ -245,7 +245,6 @@ epd_shard_close(struct epd_shard *s)
 		close(s->lockfd);
 	epd_arena_free(&s->lent);
 	epd_arena_free(&s->pass);
-	epd_buf_free(&s->scratch);
 	epd_buf_free(&s->frame);
 	epd_buf_free(&s->untold);
 	epd_free(s);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "shard/types.h"
+#include "shard/view.h"
 
 struct epd_shard_options {
 	struct epd_metrics *metrics;
@@ -29,8 +30,6 @@ struct epd_shard_options {
 	int sync;			/* 0: acknowledged is not durable */
 	int read_only;
 };
-
-struct epd_shard;
 
 /*
  * Open the workflow in dirfd; a directory with no log is made one, unless
@@ -50,21 +49,6 @@ int epd_shard_unsettled(struct epd_shard *s);	/* more in the log than is publish
 uint64_t epd_shard_lsn(const struct epd_shard *s);
 uint64_t epd_shard_term(const struct epd_shard *s);
 void epd_shard_uuid(const struct epd_shard *s, uint8_t uuid[16]);
-
-/*
- * EPD_ENOSTATE: never was, released, or expired.  What these five lend lasts
- * until the next call that appends or catches up.
- */
-int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);
-/* The first live state with an id above `after`; EPD_ENOSTATE past the last. */
-int epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out);
-/* Version 1..versions of a state; 0 means the newest.  Also EPD_ENOTHING. */
-int epd_shard_version(struct epd_shard *s, uint32_t id, uint32_t version,
-    struct epd_version *out);
-/* A node by its id, however many states point at it.  -ENOENT. */
-int epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out);
-/* Holders and children of a node. */
-int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads, uint32_t *children);
 
 /*
  * create_state: a new state at @1.  *id is its number, never used before.
@@ -96,10 +80,6 @@ int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
 /* Release what has expired, sweep temporaries; the count or an error. */
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
-
-/* Each live node that has a run, for mark and sweep; v is lent for the call. */
-int epd_shard_runs(struct epd_shard *s,
-    int (*fn)(void *arg, const struct epd_version *v), void *arg);
 
 /* Write a checkpoint now and start a new segment. */
 int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);

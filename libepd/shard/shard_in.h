@@ -24,7 +24,6 @@ struct epd_shard {
 	struct epd_arena lent;
 	uint64_t lending;
 	struct epd_arena pass;		/* of one node during epd_shard_runs */
-	struct epd_buf scratch;		/* a body from the checkpoint */
 	struct epd_buf frame;		/* to be appended */
 	struct epd_buf untold;		/* runs freed, u64 each */
 };

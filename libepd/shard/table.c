@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 
+enum { BLOCK = 65536 };
+
 static void
 dropped(void *arg, const struct epd_node *n)
 {
@@ -50,6 +52,7 @@ epd_table_free(struct epd_table *t)
 	epd_free(t->head);
 	epd_tree_free(t->tree);
 	epd_arena_free(&t->arena);
+	epd_buf_free(&t->block);
 	if (t->fd >= 0)
 		close(t->fd);
 	epd_free(t);
@@ -175,25 +178,59 @@ epd_head_reserve(struct epd_head *h, uint32_t more)
 	return 0;
 }
 
-int
-epd_table_body(const struct epd_table *t, const struct epd_body *b,
-    struct epd_buf *buf, struct epd_span *out)
+/*
+ * Have the n bytes at `at` in the block.  Walks go both ways through bodies of
+ * a hundred bytes, so it is read in aligned pieces, not one by one.
+ */
+static int
+read_block(struct epd_table *t, uint64_t at, size_t n)
 {
-	ssize_t n;
+	uint64_t from = at - at % BLOCK;
+	size_t want = (size_t)(at - from) + n;
+	ssize_t got;
+
+	if (want < BLOCK)
+		want = BLOCK;
+	t->block.n = 0;
+	t->block.failed = 0;
+	if (!epd_buf_add(&t->block, want))
+		return -ENOMEM;
+	got = epd_file_pread(t->fd, t->block.p, want, from);
+	t->block.n = got < 0 ? 0 : (size_t)got;
+	t->block_at = from;
+	return got < 0 ? (int)got : 0;
+}
+
+uint32_t
+epd_body_crc(const struct epd_body *b)
+{
+	return b->p ? epd_crc32c(0, b->p, b->n) : b->crc;
+}
+
+int
+epd_table_body(struct epd_table *t, const struct epd_body *b,
+    struct epd_span *out)
+{
+	const uint8_t *p;
+	uint64_t skip;
+	int rc;
 
 	if (b->p) {
 		*out = epd_span(b->p, b->n);
 		return 0;
 	}
-	buf->n = 0;
-	buf->failed = 0;
-	if (!epd_buf_add(buf, b->n))
-		return -ENOMEM;
-	n = epd_file_pread(t->fd, buf->p, b->n, b->at);
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n != b->n || epd_crc32c(0, buf->p, b->n) != b->crc)
+	if (b->at < t->block_at || b->n > t->block.n ||
+	    b->at - t->block_at > t->block.n - b->n) {
+		rc = read_block(t, b->at, b->n);
+		if (rc)
+			return rc;
+	}
+	skip = b->at - t->block_at;
+	if (skip > t->block.n || b->n > t->block.n - skip)
 		return EPD_ECORRUPT;
-	*out = epd_span(buf->p, b->n);
+	p = t->block.p + skip;
+	if (epd_crc32c(0, p, b->n) != b->crc)
+		return EPD_ECORRUPT;
+	*out = epd_span(p, b->n);
 	return 0;
 }

@@ -17,7 +17,7 @@
 struct epd_body {
 	const uint8_t *p;		/* NULL: at `at` in the file */
 	uint64_t at, run, wall_ms;
-	uint32_t n, crc;
+	uint32_t n, crc;		/* crc: of one in the file */
 	struct epd_body *next;		/* in the list of the freed */
 	const struct epd_version *lent;	/* unpacked, in lending lent_in */
 	uint64_t lent_in;
@@ -52,6 +52,8 @@ struct epd_table {
 	uint64_t soonest;		/* UINT64_MAX: none has a deadline */
 	struct epd_arena arena;
 	int fd;				/* the checkpoint's, -1: none */
+	struct epd_buf block;		/* of it, from block_at on */
+	uint64_t block_at;
 	struct epd_body *freed;		/* with their runs, newest first */
 	size_t pending;			/* nodes prepared for */
 };
@@ -71,10 +73,11 @@ void epd_head_free(struct epd_head *h);
 int epd_head_reserve(struct epd_head *h, uint32_t more);
 
 /*
- * A body's bytes, read into buf if they are in the checkpoint.
- * Fails: EPD_ECORRUPT, -errno.
+ * A body's bytes, on loan until the next call; those in the checkpoint are
+ * compared with their CRC.  Fails: EPD_ECORRUPT, -errno.
  */
-int epd_table_body(const struct epd_table *t, const struct epd_body *b,
-    struct epd_buf *buf, struct epd_span *out);
+int epd_table_body(struct epd_table *t, const struct epd_body *b,
+    struct epd_span *out);
+uint32_t epd_body_crc(const struct epd_body *b);
 
 #endif

@@ -29,6 +29,8 @@ enum epd_finish {
 	EPD_FINISH_NONE, EPD_FINISH_EOS, EPD_FINISH_STOP, EPD_FINISH_LENGTH,
 	EPD_FINISH_INTERRUPT,
 };
+const char *epd_turn_name(unsigned turn);	/* "closed"; NULL if none */
+const char *epd_finish_name(unsigned finish);	/* "eos"; NULL if none */
 
 struct epd_page_ref {
 	struct epd_name name;

@@ -1,6 +1,8 @@
 /*
  * view.c - reading a shard's tables.  A version is unpacked when it is asked
  * for, once a lending, into memory that goes with the next append or catch-up.
+ * What walks all nodes takes outlines, which the tables have, or glances, which
+ * read a body and keep nothing of it.
  */
 #include <errno.h>
 #include <string.h>
@@ -42,6 +44,41 @@ epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out)
 	return 0;
 }
 
+static void
+outline(const struct epd_node *n, struct epd_version *out)
+{
+	const struct epd_body *b = n->body;
+
+	*out = (struct epd_version){
+		.node = n->id, .parent = n->parent, .start = n->start,
+		.wall_ms = b->wall_ms, .nids = n->tokens, .run = b->run,
+	};
+}
+
+int
+epd_shard_outline(struct epd_shard *s, uint64_t node, struct epd_version *out)
+{
+	const struct epd_node *n = epd_tree_get(s->table->tree, node);
+
+	if (!n)
+		return -ENOENT;
+	outline(n, out);
+	return 0;
+}
+
+int
+epd_shard_outline_next(struct epd_shard *s, uint64_t after,
+    struct epd_version *out)
+{
+	const struct epd_node *n = epd_tree_next(s->table->tree, after);
+
+	if (!n)
+		return -ENOENT;
+	outline(n, out);
+	return 0;
+}
+
+/* Without an arena, a glance. */
 static int
 unpack(struct epd_shard *s, const struct epd_node *n, struct epd_arena *a,
     struct epd_version *out)
@@ -53,7 +90,8 @@ unpack(struct epd_shard *s, const struct epd_node *n, struct epd_arena *a,
 
 	rc = epd_shard_body(s, n, &bytes);
 	if (!rc)
-		rc = epd_body_unpack(bytes, a, &v);
+		rc = a ? epd_body_unpack(bytes, a, &v) :
+		    epd_body_glance(bytes, &v);
 	if (rc)
 		return rc;
 	if (v.nids != n->tokens || v.run != b->run)
@@ -93,18 +131,49 @@ epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out)
 }
 
 int
+epd_shard_glance(struct epd_shard *s, uint64_t node, struct epd_version *out)
+{
+	const struct epd_node *n = epd_tree_get(s->table->tree, node);
+
+	return n ? unpack(s, n, NULL, out) : -ENOENT;
+}
+
+static int
+find_version(struct epd_shard *s, uint32_t id, uint32_t *version,
+    struct epd_head **out)
+{
+	int rc = epd_shard_find(s, id, out);
+
+	if (rc)
+		return rc;
+	if (*version > (*out)->state.versions)
+		return EPD_ENOTHING;
+	if (!*version)
+		*version = (*out)->state.versions;
+	return 0;
+}
+
+int
+epd_shard_holds(struct epd_shard *s, uint32_t id, uint32_t version,
+    uint64_t *node)
+{
+	struct epd_head *h;
+	int rc = find_version(s, id, &version, &h);
+
+	if (!rc)
+		*node = h->v[version - 1].node;
+	return rc;
+}
+
+int
 epd_shard_version(struct epd_shard *s, uint32_t id, uint32_t version,
     struct epd_version *out)
 {
 	struct epd_head *h;
-	int rc = epd_shard_find(s, id, &h);
+	int rc = find_version(s, id, &version, &h);
 
 	if (rc)
 		return rc;
-	if (version > h->state.versions)
-		return EPD_ENOTHING;
-	if (!version)
-		version = h->state.versions;
 	rc = epd_shard_node(s, h->v[version - 1].node, out);
 	/* A branch begins on its parent's node with a sampler of its own. */
 	if (!rc && version == 1 && h->salt)

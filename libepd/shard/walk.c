@@ -50,14 +50,14 @@ describe(const struct epd_rec *r, struct epd_record *out)
 	case EPD_KIND_CREATE:
 		rc = epd_create_unpack(r->payload, &create);
 		if (!rc)
-			rc = epd_body_unpack(create.body, NULL, &v);
+			rc = epd_body_glance(create.body, &v);
 		out->state = rc ? 0 : create.id;
 		out->version = 1;
 		break;
 	case EPD_KIND_ADVANCE:
 		rc = epd_advance_unpack(r->payload, &advance);
 		if (!rc)
-			rc = epd_body_unpack(advance.body, NULL, &v);
+			rc = epd_body_glance(advance.body, &v);
 		out->state = rc ? 0 : advance.id;
 		out->version = rc ? 0 : advance.expect + 1;
 		break;
@@ -167,14 +167,14 @@ epd_shard_body(struct epd_shard *s, const struct epd_node *n,
 	struct lookup l = { s, n };
 	struct epd_wal *w;
 	uint32_t first;
-	int rc = epd_table_body(s->table, n->body, &s->scratch, out);
+	int rc = epd_table_body(s->table, n->body, out);
 
 	if (rc != EPD_ECORRUPT)
 		return rc;
 	if (epd_shard_reader(s, &w, &first, NULL))
 		return rc;
 	if (epd_wal_read(w, look, &l, NULL) == FOUND)
-		rc = epd_table_body(s->table, n->body, &s->scratch, out);
+		rc = epd_table_body(s->table, n->body, out);
 	epd_wal_close(w);
 	return rc;
 }

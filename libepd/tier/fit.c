@@ -157,8 +157,8 @@ epd_memory_measure(int w, uint64_t *bytes)
 int
 epd_memory_used(struct epd_memory *m, uint64_t *bytes)
 {
-	uint64_t n;
-	int rc = epd_memory_measure(m->w, &n);
+	uint64_t n = 0;
+	int rc = m->w < 0 ? 0 : epd_memory_measure(m->w, &n);
 
 	if (!rc)
 		*bytes = n;

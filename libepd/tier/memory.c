@@ -39,7 +39,8 @@ shm_usable(void)
 }
 
 static int
-open_parent(const char *dir, const char *store_path, struct epd_why *why)
+open_parent(const char *dir, const char *store_path, int make,
+    struct epd_why *why)
 {
 	struct epd_buf path = { 0 };
 	int fd;
@@ -53,7 +54,7 @@ open_parent(const char *dir, const char *store_path, struct epd_why *why)
 		epd_buf_str(&path, "/memory");
 	}
 	epd_buf_cstr(&path);
-	fd = path.failed ? -ENOMEM : epd_dir_root((const char *)path.p, 1);
+	fd = path.failed ? -ENOMEM : epd_dir_root((const char *)path.p, make);
 	if (fd < 0)
 		epd_why(why, fd, "%s: %s", path.failed ? dir :
 		    (const char *)path.p, epd_strerror(fd));
@@ -156,7 +157,7 @@ choose(struct epd_memory *m)
 
 	if (stat(m->store_path, &st))
 		return;
-	snprintf(own, sizeof own, "%s-%016" PRIx64, m->name,
+	snprintf(own, sizeof own, "%.36s-%016" PRIx64, m->name,
 	    (uint64_t)st.st_ino ^ (uint64_t)st.st_dev << 40);
 	if (!faccessat(m->parent, own, F_OK, AT_SYMLINK_NOFOLLOW) ||
 	    anothers(m, m->name))
@@ -186,35 +187,85 @@ claim(struct epd_memory *m, struct epd_why *why)
 	return 0;
 }
 
+/* A handle with nothing open, or NULL without memory. */
+static struct epd_memory *
+begin(const uint8_t store_uuid[16], const char *store_path, uint64_t cap)
+{
+	struct epd_memory *m = epd_calloc(1, sizeof *m);
+
+	if (!m)
+		return NULL;
+	m->w = m->parent = -1;
+	m->cap = cap;
+	memcpy(m->name, PREFIX, strlen(PREFIX));
+	epd_hex_format(m->name + strlen(PREFIX), store_uuid, 16);
+	m->store_path = epd_strdup(store_path);
+	if (!m->store_path) {
+		epd_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static int
+path_ok(const char *store_path, struct epd_why *why)
+{
+	if (store_path[0] == '/' && strlen(store_path) <= PATH_MOST)
+		return 0;
+	return epd_why(why, -EINVAL, "%s: not an absolute path", store_path);
+}
+
 int
 epd_memory_open(struct epd_memory **out, const char *dir,
     const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
     struct epd_why *why)
 {
 	struct epd_memory *m;
-	int rc;
+	int rc = path_ok(store_path, why);
 
-	if (store_path[0] != '/' || strlen(store_path) > PATH_MOST)
-		return epd_why(why, -EINVAL, "%s: not an absolute path",
-		    store_path);
-	m = epd_calloc(1, sizeof *m);
+	if (rc)
+		return rc;
+	m = begin(store_uuid, store_path, cap);
 	if (!m)
 		return -ENOMEM;
-	m->w = m->parent = -1;
-	m->cap = cap;
-	memcpy(m->name, PREFIX, strlen(PREFIX));
-	epd_hex_format(m->name + strlen(PREFIX), store_uuid, 16);
-	m->store_path = epd_strdup(store_path);
-	if (m->store_path)
-		m->parent = open_parent(dir, store_path, why);
-	else
-		m->parent = -ENOMEM;
+	m->parent = open_parent(dir, store_path, 1, why);
 	if (m->parent >= 0)
 		choose(m);
 	rc = m->parent < 0 ? m->parent : claim(m, why);
 	if (rc) {
 		epd_memory_close(m);
 		return rc;
+	}
+	*out = m;
+	return 0;
+}
+
+int
+epd_memory_look(struct epd_memory **out, const char *dir,
+    const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
+    struct epd_why *why)
+{
+	struct epd_memory *m;
+	int fd, rc = path_ok(store_path, why);
+
+	if (rc)
+		return rc;
+	m = begin(store_uuid, store_path, cap);
+	if (!m)
+		return -ENOMEM;
+	m->parent = open_parent(dir, store_path, 0, NULL);
+	if (m->parent == -ENOMEM) {
+		epd_memory_close(m);
+		return -ENOMEM;
+	}
+	if (m->parent >= 0) {
+		choose(m);
+		fd = open_ours(m->parent, m->name, NULL);
+		if (fd >= 0) {
+			m->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY,
+			    0);
+			close(fd);
+		}
 	}
 	*out = m;
 	return 0;
@@ -250,6 +301,8 @@ epd_memory_find(struct epd_memory *m, const char *workflow)
 {
 	if (!name_ok(workflow))
 		return -EINVAL;
+	if (m->w < 0)
+		return -ENOENT;
 	return epd_file_open(m->w, workflow, O_RDONLY | O_DIRECTORY, 0);
 }
 
@@ -260,6 +313,8 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 
 	if (!name_ok(workflow))
 		return -EINVAL;
+	if (m->w < 0)
+		return -EBADF;
 	fd = epd_dir_make(m->w, workflow);
 	if (fd != -ENOENT)
 		return fd;
@@ -293,7 +348,7 @@ epd_memory_each(struct epd_memory *m,
 {
 	struct each e = { fn, arg };
 
-	return epd_dir_each(m->w, each_name, &e);
+	return m->w < 0 ? 0 : epd_dir_each(m->w, each_name, &e);
 }
 
 /* ---- sweep ---- */

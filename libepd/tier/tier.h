@@ -30,6 +30,13 @@ struct epd_memory;
 int epd_memory_open(struct epd_memory **out, const char *dir,
     const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
     struct epd_why *why);
+/*
+ * The same to look only: nothing is made, and a folder that is not there, or
+ * not ours, counts as empty.  What would change it fails: -EBADF.
+ */
+int epd_memory_look(struct epd_memory **out, const char *dir,
+    const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
+    struct epd_why *why);
 void epd_memory_close(struct epd_memory *m);
 uint64_t epd_memory_cap(const struct epd_memory *m);
 

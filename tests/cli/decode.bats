@@ -154,6 +154,10 @@ ON" ]
 	run -1 grep -c $'\e' out
 	grep -F '?[31mred' out
 	epd-state show --text "$s" | grep -F $'\e[31mred'
+	s=$(epd-prefill --raw -p $'a\u009b31mb\u0085c\td')
+	TERM=dumb script -qec "epd-state show --text $s" /dev/null >out
+	grep -F $'a??31mb??c\td' out
+	epd-state show --text "$s" | grep -F $'a\u009b31mb'
 }
 
 @test "a version that is not there yet is no such thing" {

@@ -534,7 +534,7 @@ offset_of() {
 	done
 	while read -r status name; do
 		jq -nc --arg n "$name" '[{role:"user",content:[{type:"image_url",image_url:{url:$n}}]}]' >in/m.json
-		seconds=5 refused "$status" "message 0" epd-prefill --messages in/m.json
+		seconds=5 refused "$status" "messages[0].content[0]" epd-prefill --messages in/m.json
 	done <<-'END'
 	1 http://127.0.0.1/x.png
 	1 https://example.org/x.png

@@ -207,6 +207,22 @@ Hi there<|im_end|>
 	[[ $stderr == *'not beneath'* ]]
 }
 
+@test "a chat in /dev/shm has a folder like any other" {
+	dir=$(mktemp -d /dev/shm/epd-chat.XXXXXX)
+	cp "$pictures/008_0.jpg" "$dir/sign.jpg"
+	echo x >outside.png
+	jq -nc '[{role: "user", content: [{type: "image", image: "sign.jpg"}]}]' \
+		>"$dir/in.json"
+	jq -nc '[{role: "user", content: [{type: "image", image: "outside.png"}]}]' \
+		>"$dir/out.json"
+	run epd-prefill --messages "$dir/in.json"
+	in=$status
+	run epd-prefill --messages "$dir/out.json"
+	rm -r "$dir"
+	[ "$in" -eq 0 ]
+	[ "$status" -eq 4 ]
+}
+
 @test "a chat's bad picture is called as the chat calls it" {
 	mkdir -p chat/sub
 	echo rubbish >chat/sub/bad.png
@@ -214,16 +230,25 @@ Hi there<|im_end|>
 	jq -nc '[{role: "user", content: [{type: "image", image: "good.jpg"},
 		{type: "image", image: "sub/bad.png"}]}]' >chat/c.json
 	run --separate-stderr -1 epd-prefill --messages chat/c.json
-	[[ $stderr == 'epd-prefill: message 0: sub/bad.png: '* ]]
+	[[ $stderr == 'epd-prefill: messages[0].content[1]: sub/bad.png: '* ]]
 	jq -nc '[{role: "user", content: "hi"}, {role: "user", content: [{type:
 		"image", image: "data:image/png;base64,cnViYmlzaAo="}]}]' >chat/c.json
 	run --separate-stderr -1 epd-prefill --messages chat/c.json
-	[[ $stderr == 'epd-prefill: message 1: data: URL: '* ]]
+	[[ $stderr == 'epd-prefill: messages[1].content[0]: data: URL: '* ]]
 	[[ $stderr != */proc/* ]]
 	jq -nc '[{role: "user", content: [range(257) |
 		{type: "image", image: "good.jpg"}]}]' >chat/c.json
 	run --separate-stderr -2 epd-prefill --messages chat/c.json
 	[[ $stderr == *'more than 256 images'* ]]
+}
+
+@test "how many images a text has places for is said in the singular too" {
+	run --separate-stderr -2 epd-prefill --raw -i "$pictures/008_0.jpg" \
+		-p '<|image_pad|> <|image_pad|>'
+	[[ $stderr == *': the text has 2 image pads, and 1 image is given' ]]
+	run --separate-stderr -2 epd-prefill --raw -p '<|image_pad|>' \
+		"$pictures/008_0.jpg" "$pictures/000_0.png"
+	[[ $stderr == *': the text has 1 image pad, and 2 images are given' ]]
 }
 
 @test "a chat without messages is said to have none" {
@@ -245,7 +270,7 @@ Hi there<|im_end|>
 		jq -nc --arg n "$name" '[{role: "user", content:
 			[{type: "image", image: $n}]}]' >chat/c.json
 		run --separate-stderr -1 epd-prefill --messages chat/c.json
-		[[ $stderr == *'message 0: '* ]]
+		[[ $stderr == *'messages[0].content[0]: '* ]]
 	done
 }
 

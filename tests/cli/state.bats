@@ -74,6 +74,36 @@ epd-state: w2/s7: no such state' ]
 	run -2 epd-state show --tokens --text "$s"
 }
 
+@test "show is a summary for people, each page of it with -j only" {
+	export EPD_TENANT=$'a\e[31mb'
+	s=$(ask)
+	epd-decode "$s"
+	epd-state show "$s" >out
+	[ "$(head -2 out)" = $'state: w1/s1\nversion: 2 of 2' ]
+	for line in 'status: ACTIVE' 'parent: -' 'expires: -' \
+		'turn: closed, finish eos' 'features: 1' "model: $model" \
+		'tenant: a?[31mb' 'metadata:' \
+		'tiers: 3 in memory, 0 to be computed again'; do
+		grep -Fx "$line" out
+	done
+	grep -Ex 'tokens: 34, next position [0-9]+, rope delta -?[0-9]+' out
+	grep -Ex 'pages: 3 of 16 tokens, bf16, [0-9.]+ KiB each' out
+	grep -Ex 'memory: [0-9.]+ KiB private, 0 B shared, [0-9.]+ KiB its share' out
+	grep -Ex '  f:[0-9a-f]{64} at [0-9]+, grid 1x[0-9]+x[0-9]+, [0-9.]+ KiB' out
+	grep -Ex 'sampler: temp 0, top-k .*, seed [0-9]+, salt [0-9]+' out
+	[ "$(wc -l <out)" -lt 32 ]
+	run -1 grep -e kv_page -e checksum out
+	epd-state show "$s@1" | grep -Fx 'version: 1 of 2'
+	epd-state show "$s@1" | grep -Fx 'turn: prompt, finish none'
+	epd-state rm "$(epd-state ls -f)"
+	find memory -path '*/w/w1/*' -type f -delete
+	epd-state show "$s" | grep -Fx 'tiers: 0 in memory, 3 to be computed again'
+	epd-state show "$s" | grep -E '  f:.*, not in the store$'
+	# Two of them, an empty line between.
+	run --separate-stderr -4 epd-state show "$s" "$s@1" w1/s9
+	[[ $output == *$'\n\nstate: w1/s1\nversion: 1 of 2\n'* ]]
+}
+
 @test "tree draws the states of a workflow" {
 	epd-prefill -w w1 -p hello
 	epd-prefill -w w1 -p hello
@@ -176,6 +206,7 @@ epd-state: w2/s7: no such state' ]
 	run --separate-stderr -5 epd-state check
 	[[ $output == *'w1: run '*page* ]]
 	run -5 epd-state check w1
+	[ "$(epd-state metrics -j | jq .state.pages_corrupt)" -eq 2 ]
 	[ "$(epd-state check -j w1 | jq -s '.[-1].faults')" -eq 1 ] || true
 	[ "$(epd-decode "$s")" = ON ]
 	epd-state check

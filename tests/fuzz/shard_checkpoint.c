@@ -33,22 +33,19 @@ mend(uint8_t *p, size_t n)
 static int
 body_of(void *arg, const struct epd_node *n, struct epd_span *out)
 {
-	struct { struct epd_table *t; struct epd_buf *buf; } *a = arg;
-
-	return epd_table_body(a->t, n->body, a->buf, out);
+	return epd_table_body(arg, n->body, out);
 }
 
 static void
 again(struct epd_table *t)
 {
-	struct epd_buf index = { 0 }, bodies = { 0 }, buf = { 0 };
-	struct { struct epd_table *t; struct epd_buf *buf; } arg = { t, &buf };
+	struct epd_buf index = { 0 }, bodies = { 0 };
 	struct epd_table *u;
 	uint32_t segment;
 	uint64_t size;
 	int fd;
 
-	if (!epd_checkpoint_pack(t, 1, body_of, &arg, &index, &bodies)) {
+	if (!epd_checkpoint_pack(t, 1, body_of, t, &index, &bodies)) {
 		fd = memfd_create("again", MFD_CLOEXEC);
 		if (epd_file_pwrite(fd, index.p, index.n, 0) ||
 		    epd_file_pwrite(fd, bodies.p, bodies.n, index.n) ||
@@ -58,7 +55,6 @@ again(struct epd_table *t)
 	}
 	epd_buf_free(&index);
 	epd_buf_free(&bodies);
-	epd_buf_free(&buf);
 }
 
 int

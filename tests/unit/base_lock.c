@@ -397,6 +397,52 @@ TEST(metrics_without_a_file_count_nothing)
 	CHECK_STR(epd_metric_name(EPD_M_COUNT), "unknown");
 }
 
+TEST(metrics_read_are_a_copy)
+{
+	struct epd_metrics *m, *copy;
+	struct stat before, after;
+	struct epd_buf good = { 0 };
+	struct epd_span s;
+
+	fresh();
+	CHECK_INT(epd_metrics_read(&copy, dir), 0);
+	CHECK_INT(epd_metrics_get(copy, EPD_M_MM_HIT), 0);
+	epd_metrics_close(copy);
+	CHECK_INT(fstatat(dir, "metrics", &before, 0), -1);
+	CHECK_INT(epd_metrics_open(&m, dir), 0);
+	epd_count(m, EPD_M_MM_HIT, 5);
+	CHECK_INT(fstatat(dir, "metrics", &before, 0), 0);
+	CHECK_INT(epd_metrics_read(&copy, dir), 0);
+	CHECK_INT(epd_metrics_get(copy, EPD_M_MM_HIT), 5);
+	epd_count(copy, EPD_M_MM_HIT, 1);
+	epd_count(m, EPD_M_MM_MISS, 2);
+	CHECK_INT(epd_metrics_get(copy, EPD_M_MM_HIT), 6);
+	CHECK_INT(epd_metrics_get(copy, EPD_M_MM_MISS), 0);
+	CHECK_INT(epd_metrics_get(m, EPD_M_MM_HIT), 5);
+	epd_metrics_close(copy);
+	epd_metrics_close(m);
+	/* Of another boot, or cut: zeros, and left as it is. */
+	CHECK_INT(epd_file_read(dir, "metrics", 65536, &good), 0);
+	for (size_t n = 0; n <= good.n; n += good.n / 2) {
+		good.p[20] ^= n == good.n;
+		s = epd_span(good.p, n);
+		CHECK_INT(epd_file_replace(dir, "metrics", &s, 1, 0), 0);
+		CHECK_INT(fstatat(dir, "metrics", &before, 0), 0);
+		CHECK_INT(epd_metrics_read(&copy, dir), 0);
+		CHECK_INT(epd_metrics_get(copy, EPD_M_MM_HIT), 0);
+		epd_metrics_close(copy);
+		CHECK_INT(fstatat(dir, "metrics", &after, 0), 0);
+		CHECK(before.st_ino == after.st_ino &&
+		    before.st_size == after.st_size);
+	}
+	epd_buf_free(&good);
+	CHECK_INT(unlinkat(dir, "metrics", 0), 0);
+	CHECK_INT(mkfifoat(dir, "metrics", 0600), 0);
+	CHECK_INT(epd_metrics_read(&copy, dir), -EINVAL);
+	CHECK_INT(unlinkat(dir, "metrics", 0), 0);
+	CHECK_INT(epd_metrics_read(&copy, -1), -EBADF);
+}
+
 TEST(metrics_survive_any_file_under_their_name)
 {
 	struct epd_metrics *m;

@@ -130,6 +130,55 @@ TEST(folder_is_made_signed_and_found_again)
 	tier_close(&t);
 }
 
+static int
+count_names(void *arg, const char *workflow)
+{
+	(void)workflow;
+	++*(int *)arg;
+	return 0;
+}
+
+TEST(looking_makes_no_folder)
+{
+	struct epd_memory *m;
+	struct tier t;
+	uint64_t bytes = 1;
+	int fd, names = 0;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	CHECK_INT(put_run(&t, "w1", 5, 0), 0);
+	CHECK_INT(epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL), 0);
+	CHECK_INT(epd_memory_cap(m), 9);
+	fd = epd_memory_find(m, "w1");
+	CHECK(fd >= 0);
+	close(fd);
+	CHECK_INT(epd_memory_used(m, &bytes), 0);
+	CHECK_INT(bytes, RUN_BYTES);
+	epd_memory_close(m);
+	/* One that others may write is none of ours. */
+	CHECK_INT(fchmodat(t.dir, "mem/epd-" HEX, 0777, 0), 0);
+	CHECK_INT(epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL), 0);
+	CHECK_INT(epd_memory_find(m, "w1"), -ENOENT);
+	epd_memory_close(m);
+	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX), 0);
+	for (int there = 1; there >= 0; there--) {
+		CHECK_INT(epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL),
+		    0);
+		CHECK_INT(epd_memory_find(m, "w1"), -ENOENT);
+		CHECK_INT(epd_memory_dir(m, "w1"), -EBADF);
+		CHECK_INT(epd_memory_used(m, &bytes), 0);
+		CHECK_INT(bytes, 0);
+		CHECK_INT(epd_memory_each(m, count_names, &names), 0);
+		CHECK_INT(names, 0);
+		epd_memory_close(m);
+		CHECK(faccessat(t.dir, "mem/epd-" HEX, F_OK, 0) < 0);
+		CHECK_INT(epd_file_remove(t.dir, "mem"), 0);
+	}
+	CHECK(faccessat(t.dir, "mem", F_OK, 0) < 0);
+	CHECK_INT(epd_memory_look(&m, t.mem, uuid, "store", 9, NULL), -EINVAL);
+	tier_close(&t);
+}
+
 TEST(workflow_names_stay_inside)
 {
 	static const char *const bad[] = { "", ".", "..", "../x", "a/b", "/a",
@@ -464,7 +513,7 @@ TEST(every_allocation_fails)
 
 	CHECK_INT(tier_open(&t, 1 << 20), 0);
 	CHECK_INT(put_run(&t, "w1", 1, 0), 0);
-	for (int step = 0; step < 4; step++)
+	for (int step = 0; step < 5; step++)
 		for (int at = 1, hit = 1; hit; at++) {
 			int rc = 0;
 
@@ -480,6 +529,9 @@ TEST(every_allocation_fails)
 				    NULL);
 			if (step == 3)
 				rc = epd_memory_sweep(t.mem, NULL);
+			if (step == 4)
+				rc = epd_memory_look(&m, t.mem, uuid, t.store,
+				    1, NULL);
 			hit = scratch_mem.count >= at;
 			scratch_starve(0, 0);
 			epd_memory_close(m);

@@ -1,0 +1,16 @@
+/* session.c - opening a model; apart, so that who only looks links no engine. */
+#include "cmd/cli.h"
+
+int
+cli_session(struct cli *c, struct epd_store *s, const char *model,
+    struct epd_session **out, struct epd_why *why)
+{
+	struct epd_session_options o = {
+		.model = model, .isa = c->isa, .threads = c->threads,
+	};
+
+	if (!model)
+		return epd_why(why, EPD_EUSAGE, "no model: give -m or set "
+		    "EPD_MODEL");
+	return epd_session_open(out, s, &o, why);
+}

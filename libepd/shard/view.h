@@ -1,0 +1,42 @@
+/*
+ * view.h - reading a shard's tables.  Outside this room include shard/shard.h.
+ *
+ * EPD_ENOSTATE: never was, released, or expired.  EPD_ENOTHING: no such version;
+ * 0 means the newest.  -ENOENT: no such node.  What is lent lasts until the next
+ * call that appends or catches up.
+ */
+#ifndef EPD_SHARD_VIEW_H
+#define EPD_SHARD_VIEW_H
+
+#include "shard/types.h"
+
+struct epd_shard;
+
+int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);
+/* The first live state with an id above `after`; EPD_ENOSTATE past the last. */
+int epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out);
+int epd_shard_version(struct epd_shard *s, uint32_t id, uint32_t version,
+    struct epd_version *out);
+/* The node that a version holds. */
+int epd_shard_holds(struct epd_shard *s, uint32_t id, uint32_t version,
+    uint64_t *node);
+
+/* A node, however many states point at it. */
+int epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out);
+/* The same without its arrays and note; nothing is lent, so that all may be. */
+int epd_shard_glance(struct epd_shard *s, uint64_t node,
+    struct epd_version *out);
+/* Only node, parent, start, wall_ms, nids and run, which are in the tables. */
+int epd_shard_outline(struct epd_shard *s, uint64_t node,
+    struct epd_version *out);
+/* The same of the first node with an id above `after`. */
+int epd_shard_outline_next(struct epd_shard *s, uint64_t after,
+    struct epd_version *out);
+/* Holders and children of a node. */
+int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads,
+    uint32_t *children);
+/* Each live node that has a run, for mark and sweep; v is lent for the call. */
+int epd_shard_runs(struct epd_shard *s,
+    int (*fn)(void *arg, const struct epd_version *v), void *arg);
+
+#endif
