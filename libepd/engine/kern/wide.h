@@ -16,6 +16,25 @@
 
 enum { WR = 6 };
 
+/* Eight rows are stored whatever there are; the next step's lie over them. */
+static void
+kern_spread(int rows, long k, const float *x, long ldx, float *a)
+{
+	const long apart = epd_wide_apart((k + 15) / 16, rows * 4);
+	vn v[8];
+
+	for (long s = 0; s < k; s += 16, a += rows)
+		for (int h = 0; h < 16; h += 8) {
+			for (int i = 0; i < 8; i++)
+				v[i] = vldn(x + (i < rows ? i : 0) * ldx + s +
+				    h, k - s - h);
+			turn8(v);
+			UNROLL for (int i = 0; i < 8; i++)
+				vst((float *)((char *)a +
+				    run_of(h + i) * apart), v[i]);
+		}
+}
+
 /* Sums wait at depth l for as many others: the tree, from its leaves. */
 INLINE void
 wide(enum epd_type t, int rows, const struct epd_wide *g)
