@@ -29,12 +29,21 @@ scratch_open(void)
 	return open(scratch_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* The folder by its descriptor: a test may have several open. */
 static inline void
 scratch_close(int fd)
 {
+	char link[32], path[256];
+	ssize_t n;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof path - 1);
 	close(fd);
+	if (n < 1)
+		return;
+	path[n] = '\0';
 	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	epd_file_remove(fd, scratch_path + 1);
+	epd_file_remove(fd, path + 1);
 	close(fd);
 }
 
