@@ -245,30 +245,30 @@ struct sum {
 
 /* A number of pages is believed when the path has as many. */
 static int
-backed(struct epd_shard *s, const struct epd_version *from, uint64_t pages)
+backed(struct epd_shard *s, const struct epd_glance *from, uint64_t pages)
 {
-	struct epd_version v = *from;
+	struct epd_glance g = *from;
 	int rc = 0;
 
-	for (uint64_t n = v.npages; rc == 0 && n < pages; n += v.npages)
-		rc = v.parent ? epd_shard_glance(s, v.parent, &v) :
+	for (uint64_t n = g.npages; rc == 0 && n < pages; n += g.npages)
+		rc = g.parent ? epd_shard_glance(s, g.parent, &g) :
 		    EPD_ECORRUPT;
 	return rc;
 }
 
 /* The next node towards the root. */
 static int
-add(struct sum *q, struct epd_shard *s, const struct epd_version *v)
+add(struct sum *q, struct epd_shard *s, const struct epd_glance *g)
 {
-	uint64_t upto = (uint64_t)v->first_page + v->npages;
+	uint64_t upto = (uint64_t)g->first_page + g->npages;
 
-	q->images += v->nimages;
-	if (!v->npages)
+	q->images += g->nimages;
+	if (!g->npages)
 		return 0;
 	if (upto > q->cap) {
 		uint64_t cap = upto + upto / 2;
 		struct writer *p;
-		int rc = backed(s, v, upto);
+		int rc = backed(s, g, upto);
 
 		if (rc < 0)
 			return rc;
@@ -279,9 +279,9 @@ add(struct sum *q, struct epd_shard *s, const struct epd_version *v)
 	}
 	for (; q->pages < upto; q->pages++)
 		q->page[q->pages].node = 0;
-	for (uint64_t i = v->first_page; i < upto; i++)
+	for (uint64_t i = g->first_page; i < upto; i++)
 		if (!q->page[i].node)
-			q->page[i] = (struct writer){ v->node, v->run };
+			q->page[i] = (struct writer){ g->node, g->run };
 	return 0;
 }
 
@@ -314,13 +314,14 @@ epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
     uint64_t *n)
 {
 	struct epd_page_row *row = NULL;
-	struct epd_version v = { .parent = head };
+	struct epd_glance g = { .parent = head };
+	struct epd_version v;
 	struct sum q = {0};
 	int rc = 0;
 
-	while (rc == 0 && v.parent)
-		if ((rc = epd_shard_glance(s, v.parent, &v)) == 0)
-			rc = add(&q, s, &v);
+	while (rc == 0 && g.parent)
+		if ((rc = epd_shard_glance(s, g.parent, &g)) == 0)
+			rc = add(&q, s, &g);
 	if (rc == 0)
 		rc = settle(&q);
 	if (rc == 0 && !(row = epd_calloc(q.pages + 1, sizeof *row)))
@@ -347,20 +348,20 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 {
 	size_t n = b->n;
 	struct epd_weight w = {0};
-	struct epd_version v = { .parent = head };
+	struct epd_glance g = { .parent = head };
 	struct sum q = {0};
 	int rc = epd_shard_node(s, head, &w.head);
 
-	while (rc == 0 && v.parent) {
+	while (rc == 0 && g.parent) {
 		const struct epd_book_run *r;
 
-		if ((rc = epd_shard_glance(s, v.parent, &v)) < 0 ||
-		    (rc = add(&q, s, &v)) < 0)
+		if ((rc = epd_shard_glance(s, g.parent, &g)) < 0 ||
+		    (rc = add(&q, s, &g)) < 0)
 			break;
 		/* Both descend, and the book has them all. */
-		while (b->n && (n == b->n || b->node[n].node > v.node))
+		while (b->n && (n == b->n || b->node[n].node > g.node))
 			n--;
-		r = epd_book_run(b, v.run);
+		r = epd_book_run(b, g.run);
 		share(&w, b->n ? b->node + n : &b->only, r ? r->bytes : 0,
 		    state);
 	}

@@ -59,15 +59,16 @@ int
 epd_look_images(const struct epd_look *k, struct epd_image_ref **out)
 {
 	struct epd_image_ref *im = epd_calloc(k->x.images + 1u, sizeof *im);
-	struct epd_version v = { .parent = k->head };
+	struct epd_glance g = { .parent = k->head };
+	struct epd_version v;
 	uint32_t n = k->x.images;
 	int rc = im ? 0 : -ENOMEM;
 
 	/* From the end: that is the way to the root. */
 	while (rc == 0 && n) {
-		if ((rc = epd_shard_glance(k->w.shard, v.parent, &v)) < 0 ||
-		    v.nimages == 0 ||
-		    (rc = epd_shard_node(k->w.shard, v.node, &v)) < 0)
+		if ((rc = epd_shard_glance(k->w.shard, g.parent, &g)) < 0 ||
+		    g.nimages == 0 ||
+		    (rc = epd_shard_node(k->w.shard, g.node, &v)) < 0)
 			continue;
 		n -= v.nimages;
 		memcpy(im + n, v.images, v.nimages * sizeof *im);

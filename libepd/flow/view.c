@@ -114,6 +114,7 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	struct epd_workflow w;
 	struct epd_chain c = {0};
 	struct epd_version v = {0};
+	struct epd_glance g;
 	int32_t *out = NULL;
 	uint64_t count = 0, most = 0;
 	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
@@ -123,8 +124,8 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	rc = epd_chain_of(&c, w.shard, ref->state, ref->version);
 	/* Counted where they are, which what the index says of them may not be. */
 	for (size_t i = 0; rc == 0 && i < c.n; i++)
-		if ((rc = epd_shard_glance(w.shard, c.node[i], &v)) == 0)
-			most += v.nids;
+		if ((rc = epd_shard_glance(w.shard, c.node[i], &g)) == 0)
+			most += g.nids;
 	if (rc == 0 && !(out = epd_calloc(most + 1, sizeof *out)))
 		rc = -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < c.n; i++)

@@ -54,12 +54,12 @@ name_ref(struct epd_jw *w, const char *key, const struct epd_name *n)
 
 /* 1 if a node has this image. */
 static int
-shows(struct epd_shard *s, const struct epd_version *glance,
+shows(struct epd_shard *s, const struct epd_glance *g,
     const struct epd_name *fp)
 {
 	struct epd_version v;
 
-	if (glance->nimages == 0 || epd_shard_node(s, glance->node, &v) < 0)
+	if (g->nimages == 0 || epd_shard_node(s, g->node, &v) < 0)
 		return 0;
 	for (uint32_t i = 0; i < v.nimages; i++)
 		if (epd_name_equal(&v.images[i].fp, fp))
@@ -75,13 +75,13 @@ holders(struct epd_shard *s, const struct epd_name *fp)
 	uint32_t after = 0, n = 0;
 
 	while (epd_shard_next(s, after, &st) == 0) {
-		struct epd_version v = {0};
-		int rc = epd_shard_holds(s, st.id, 0, &v.parent), has = 0;
+		struct epd_glance g = {0};
+		int rc = epd_shard_holds(s, st.id, 0, &g.parent), has = 0;
 
 		after = st.id;
-		while (rc == 0 && !has && v.parent)
-			if ((rc = epd_shard_glance(s, v.parent, &v)) == 0)
-				has = shows(s, &v, fp);
+		while (rc == 0 && !has && g.parent)
+			if ((rc = epd_shard_glance(s, g.parent, &g)) == 0)
+				has = shows(s, &g, fp);
 		n += (uint32_t)has;
 	}
 	return n;

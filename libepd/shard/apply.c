@@ -30,11 +30,10 @@ keep_body(struct epd_table *t, const struct epd_rec *r, struct epd_span body,
     struct epd_why *why)
 {
 	struct epd_body *b;
-	uint32_t nids;
-	uint64_t run;
+	struct epd_glance g;
 	int rc;
 
-	rc = epd_body_check(body, s->page_tokens, start, &nids, &run, why);
+	rc = epd_body_check(body, s->page_tokens, start, &g, why);
 	if (rc)
 		return rc;
 	b = epd_arena_add(&t->arena, sizeof *b + body.n);
@@ -42,10 +41,10 @@ keep_body(struct epd_table *t, const struct epd_rec *r, struct epd_span body,
 		return -ENOMEM;
 	*b = (struct epd_body){
 		.p = memcpy(b + 1, body.p, body.n), .n = (uint32_t)body.n,
-		.run = run, .wall_ms = r->wall_ms,
+		.run = g.run, .wall_ms = r->wall_ms,
 	};
 	c->body = b;
-	c->tokens = nids;
+	c->tokens = g.nids;
 	rc = epd_tree_reserve(t->tree, t->pending + 1);
 	if (!rc)
 		t->pending++;

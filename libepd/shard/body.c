@@ -112,17 +112,12 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_buf_put(b, v->note.p, v->note.n);
 }
 
-/* What of the head says how long the rest is, and what it holds. */
-struct head {
-	uint32_t first_page, nids, nimages, npages;
-	uint64_t run;
-	int logprobs;
-	uint64_t fixed;			/* bytes before the note */
-};
-
-/* EPD_ECORRUPT, EPD_EKIND. */
+/*
+ * What of the head says what the rest holds, and where that ends and the note
+ * begins.  EPD_ECORRUPT, EPD_EKIND.
+ */
 static inline int
-read_head(struct epd_span span, struct head *h)
+read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 {
 	const uint8_t *p = span.p;
 	uint16_t flags;
@@ -130,19 +125,38 @@ read_head(struct epd_span span, struct head *h)
 	if (span.n < HEAD)
 		return EPD_ECORRUPT;
 	flags = epd_word16(p + 2);
-	h->first_page = epd_word32(p + 4);
-	h->nids = epd_word32(p + 8);
-	h->nimages = epd_word32(p + 12);
-	h->npages = epd_word32(p + 16);
-	h->run = epd_word64(p + 20);
-	h->logprobs = flags & LOGPROBS;
+	g->first_page = epd_word32(p + 4);
+	g->nids = epd_word32(p + 8);
+	g->nimages = epd_word32(p + 12);
+	g->npages = epd_word32(p + 16);
+	g->run = epd_word64(p + 20);
 	/* The largest sums stay far below 2^64. */
-	h->fixed = HEAD + (uint64_t)h->nids * (h->logprobs ? 8 : 4) +
-	    (uint64_t)h->nimages * IMAGE + (uint64_t)h->npages * PAGE;
-	if (h->fixed > span.n)
+	*fixed = HEAD + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
+	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
+	if (*fixed > span.n)
 		return EPD_ECORRUPT;
 	return flags & ~LOGPROBS || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
+}
+
+static void
+unpack_head(const uint8_t *p, const struct epd_glance *g,
+    struct epd_version *v)
+{
+	*v = (struct epd_version){
+		.turn = p[0], .finish = p[1],
+		.first_page = g->first_page, .nids = g->nids,
+		.nimages = g->nimages, .npages = g->npages, .run = g->run,
+		.next_pos = (int64_t)epd_word64(p + 28),
+		.sampling = {
+			.temp = epd_word_f32(p + 36),
+			.top_p = epd_word_f32(p + 40),
+			.penalty = epd_word_f32(p + 44),
+			.top_k = (int32_t)epd_word32(p + 48),
+			.seed = epd_word64(p + 52),
+			.salt = epd_word64(p + 60),
+		},
+	};
 }
 
 static void
@@ -167,29 +181,15 @@ unpack_pages(const uint8_t *p, struct epd_page_ref *to, uint32_t n)
 }
 
 int
-epd_body_glance(struct epd_span span, struct epd_version *out)
+epd_body_glance(struct epd_span p, struct epd_glance *out)
 {
-	const uint8_t *p = span.p;
-	struct head h;
-	int rc = read_head(span, &h);
+	struct epd_glance g = { 0 };
+	uint64_t fixed;
+	int rc = read_head(p, &g, &fixed);
 
-	if (rc)
-		return rc;
-	*out = (struct epd_version){
-		.turn = p[0], .finish = p[1],
-		.first_page = h.first_page, .nids = h.nids,
-		.nimages = h.nimages, .npages = h.npages, .run = h.run,
-		.next_pos = (int64_t)epd_word64(p + 28),
-		.sampling = {
-			.temp = epd_word_f32(p + 36),
-			.top_p = epd_word_f32(p + 40),
-			.penalty = epd_word_f32(p + 44),
-			.top_k = (int32_t)epd_word32(p + 48),
-			.seed = epd_word64(p + 52),
-			.salt = epd_word64(p + 60),
-		},
-	};
-	return 0;
+	if (!rc)
+		*out = g;
+	return rc;
 }
 
 int
@@ -200,25 +200,27 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	struct epd_image_ref *images;
 	struct epd_page_ref *pages;
 	struct epd_version v;
-	struct head h;
+	struct epd_glance g;
 	float *logprobs = NULL;
+	uint64_t fixed;
 	int32_t *ids;
 	void *note;
-	int rc = read_head(span, &h);
+	int rc = read_head(span, &g, &fixed);
+	const int has_logprobs = !rc && epd_word16(p + 2) & LOGPROBS;
 
 	if (rc)
 		return rc;
-	epd_body_glance(span, &v);
-	v.note.n = span.n - (size_t)h.fixed;
+	unpack_head(p, &g, &v);
+	v.note.n = span.n - (size_t)fixed;
 	ids = epd_arena_add(a, v.nids * sizeof *ids);
 	images = epd_arena_add(a, v.nimages * sizeof *images);
 	pages = epd_arena_add(a, v.npages * sizeof *pages);
-	if (h.logprobs)
+	if (has_logprobs)
 		logprobs = epd_arena_add(a, v.nids * sizeof *logprobs);
 	note = epd_arena_add(a, v.note.n);
-	if (!ids || !images || !pages || !note || (h.logprobs && !logprobs))
+	if (!ids || !images || !pages || !note || (has_logprobs && !logprobs))
 		return -ENOMEM;
-	v.note.p = memcpy(note, p + h.fixed, v.note.n);
+	v.note.p = memcpy(note, p + fixed, v.note.n);
 	unpack_words(ids, p += HEAD, v.nids);
 	unpack_images(p += (size_t)v.nids * 4, images, v.nimages);
 	unpack_pages(p += (size_t)v.nimages * IMAGE, pages, v.npages);
@@ -242,12 +244,12 @@ epd_body_size(const struct epd_version *v)
 
 int
 epd_body_check(struct epd_span span, uint32_t page_tokens, uint64_t start,
-    uint32_t *nids, uint64_t *run, struct epd_why *why)
+    struct epd_glance *out, struct epd_why *why)
 {
 	const uint8_t *p = span.p;
-	uint64_t covered;
-	struct head h;
-	int rc = read_head(span, &h);
+	struct epd_glance h = { 0 };
+	uint64_t covered, fixed;
+	int rc = read_head(span, &h, &fixed);
 
 	if (rc)
 		return epd_why(why, rc, "version: %s", epd_strerror(rc));
@@ -270,7 +272,6 @@ epd_body_check(struct epd_span span, uint32_t page_tokens, uint64_t start,
 		return epd_why(why, -EINVAL, "version: its pages hold %llu "
 		    "tokens of %llu", (unsigned long long)covered,
 		    (unsigned long long)(start + h.nids));
-	*nids = h.nids;
-	*run = h.run;
+	*out = h;
 	return 0;
 }

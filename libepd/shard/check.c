@@ -145,7 +145,7 @@ check_bodies(struct check *c)
 		rc = epd_table_body(t, n->body, &bytes);
 		if (!rc)
 			rc = epd_body_glance(bytes,
-			    &(struct epd_version){ 0 });
+			    &(struct epd_glance){ 0 });
 		if (rc == -ENOMEM)
 			return rc;
 		if (rc)

@@ -69,7 +69,7 @@ epd_ledger_record(struct epd_ledger *l, const struct epd_rec *r,
     struct epd_faults *f)
 {
 	struct epd_ledger_state *s;
-	struct epd_version v = { 0 };
+	struct epd_glance g = { 0 };
 	struct epd_create create;
 	struct epd_advance advance;
 	struct epd_release release;
@@ -77,22 +77,22 @@ epd_ledger_record(struct epd_ledger *l, const struct epd_rec *r,
 	switch (r->kind) {
 	case EPD_KIND_CREATE:
 		if (epd_create_unpack(r->payload, &create) ||
-		    epd_body_glance(create.body, &v))
+		    epd_body_glance(create.body, &g))
 			return EPD_ECORRUPT;
 		move(l, r, create.id, EPD_STATE_ACTIVE, f);
 		if (add(l, create.id, 1, EPD_STATE_ACTIVE))
 			return -ENOMEM;
-		return epd_ledger_run(l, v.run, r->lsn, 1);
+		return epd_ledger_run(l, g.run, r->lsn, 1);
 	case EPD_KIND_ADVANCE:
 		if (epd_advance_unpack(r->payload, &advance) ||
-		    epd_body_glance(advance.body, &v))
+		    epd_body_glance(advance.body, &g))
 			return EPD_ECORRUPT;
 		s = move(l, r, advance.id, EPD_STATE_ACTIVE, f);
 		if (s && s->versions++ != advance.expect)
 			epd_fault(f, "record %llu: s%u advances from @%u, but "
 			    "is at @%u", LLU(r->lsn), advance.id,
 			    advance.expect, s->versions - 1);
-		return epd_ledger_run(l, v.run, r->lsn, 1);
+		return epd_ledger_run(l, g.run, r->lsn, 1);
 	case EPD_KIND_RELEASE:
 		if (epd_release_unpack(r->payload, &release))
 			return EPD_ECORRUPT;

@@ -101,11 +101,11 @@ void epd_traits_unpack(struct epd_cur *c, struct epd_state *s);
 void epd_body_pack(struct epd_buf *b, const struct epd_version *v);
 int epd_body_unpack(struct epd_span p, struct epd_arena *a,
     struct epd_version *out);
-/* All but the arrays and the note; their sizes are checked all the same. */
-int epd_body_glance(struct epd_span p, struct epd_version *out);
+/* Its sizes are checked all the same; node and parent are 0. */
+int epd_body_glance(struct epd_span p, struct epd_glance *out);
 /* Whether its pages fit a state's behind start tokens.  Also -EINVAL. */
 int epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
-    uint32_t *nids, uint64_t *run, struct epd_why *why);
+    struct epd_glance *out, struct epd_why *why);
 /* How many bytes epd_body_pack gives. */
 uint64_t epd_body_size(const struct epd_version *v);
 

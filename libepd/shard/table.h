@@ -18,8 +18,10 @@ struct epd_body {
 	const uint8_t *p;		/* NULL: at `at` in the file */
 	uint64_t at, run, wall_ms;
 	uint32_t n, crc;		/* crc: of one in the file */
-	struct epd_body *next;		/* in the list of the freed */
-	const struct epd_version *lent;	/* unpacked, in lending lent_in */
+	union {
+		struct epd_body *next;	/* in the list of the freed */
+		const struct epd_version *lent;	/* unpacked, in lending lent_in */
+	};
 	uint64_t lent_in;
 };
 

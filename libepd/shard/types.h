@@ -75,6 +75,12 @@ struct epd_version {
 	struct epd_span note;	/* JSON for people: command, counters; may be empty */
 };
 
+/* What a walk over many versions looks at. */
+struct epd_glance {
+	uint64_t node, parent, run;
+	uint32_t first_page, npages, nids, nimages;
+};
+
 /* What all versions of a state have in common. */
 struct epd_state {
 	uint32_t id;			/* out */

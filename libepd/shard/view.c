@@ -78,7 +78,6 @@ epd_shard_outline_next(struct epd_shard *s, uint64_t after,
 	return 0;
 }
 
-/* Without an arena, a glance. */
 static int
 unpack(struct epd_shard *s, const struct epd_node *n, struct epd_arena *a,
     struct epd_version *out)
@@ -90,8 +89,7 @@ unpack(struct epd_shard *s, const struct epd_node *n, struct epd_arena *a,
 
 	rc = epd_shard_body(s, n, &bytes);
 	if (!rc)
-		rc = a ? epd_body_unpack(bytes, a, &v) :
-		    epd_body_glance(bytes, &v);
+		rc = epd_body_unpack(bytes, a, &v);
 	if (rc)
 		return rc;
 	if (v.nids != n->tokens || v.run != b->run)
@@ -131,11 +129,31 @@ epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out)
 }
 
 int
-epd_shard_glance(struct epd_shard *s, uint64_t node, struct epd_version *out)
+epd_shard_glance(struct epd_shard *s, uint64_t node, struct epd_glance *out)
 {
 	const struct epd_node *n = epd_tree_get(s->table->tree, node);
+	const struct epd_body *b;
+	struct epd_glance g;
+	struct epd_span bytes;
+	int rc = 0;
 
-	return n ? unpack(s, n, NULL, out) : -ENOENT;
+	if (!n)
+		return -ENOENT;
+	b = n->body;
+	if (b->p)
+		bytes = epd_span(b->p, b->n);
+	else
+		rc = epd_shard_body(s, n, &bytes);
+	if (!rc)
+		rc = epd_body_glance(bytes, &g);
+	if (rc)
+		return rc;
+	if (g.nids != n->tokens || g.run != b->run)
+		return EPD_ECORRUPT;
+	g.node = n->id;
+	g.parent = n->parent;
+	*out = g;
+	return 0;
 }
 
 static int

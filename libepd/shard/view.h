@@ -23,9 +23,9 @@ int epd_shard_holds(struct epd_shard *s, uint32_t id, uint32_t version,
 
 /* A node, however many states point at it. */
 int epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out);
-/* The same without its arrays and note; nothing is lent, so that all may be. */
+/* What of it a walk looks at; nothing is lent, so that it may go over all. */
 int epd_shard_glance(struct epd_shard *s, uint64_t node,
-    struct epd_version *out);
+    struct epd_glance *out);
 /* Only node, parent, start, wall_ms, nids and run, which are in the tables. */
 int epd_shard_outline(struct epd_shard *s, uint64_t node,
     struct epd_version *out);

@@ -267,12 +267,13 @@ epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
 		n++;
 	if (rc < 0 || n != f->count)
 		return epd_wal_damage(w, why, "a frame's records do not fill it");
+	/* Mostly there is one, and r still is it. */
+	rc = n == 1 ? fn(arg, &r, why) : 0;
 	c = epd_cur(f->payload);
-	for (; epd_record_next(&c, &r) > 0; r.lsn++) {
+	for (; !rc && n > 1 && epd_record_next(&c, &r) > 0; r.lsn++)
 		rc = fn(arg, &r, why);
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc;
 	w->pos.offset += EPD_FRAME_HEAD + f->payload.n;
 	w->pos.lsn += f->count;
 	return 0;

@@ -39,7 +39,7 @@ struct walk {
 static int
 describe(const struct epd_rec *r, struct epd_record *out)
 {
-	struct epd_version v = { 0 };
+	struct epd_glance g = { 0 };
 	struct epd_create create;
 	struct epd_advance advance;
 	struct epd_release release;
@@ -50,14 +50,14 @@ describe(const struct epd_rec *r, struct epd_record *out)
 	case EPD_KIND_CREATE:
 		rc = epd_create_unpack(r->payload, &create);
 		if (!rc)
-			rc = epd_body_glance(create.body, &v);
+			rc = epd_body_glance(create.body, &g);
 		out->state = rc ? 0 : create.id;
 		out->version = 1;
 		break;
 	case EPD_KIND_ADVANCE:
 		rc = epd_advance_unpack(r->payload, &advance);
 		if (!rc)
-			rc = epd_body_glance(advance.body, &v);
+			rc = epd_body_glance(advance.body, &g);
 		out->state = rc ? 0 : advance.id;
 		out->version = rc ? 0 : advance.expect + 1;
 		break;
@@ -71,8 +71,8 @@ describe(const struct epd_rec *r, struct epd_record *out)
 		out->reason = rc ? "" : term.reason;
 		break;
 	}
-	out->tokens = v.nids;
-	out->pages = v.npages;
+	out->tokens = g.nids;
+	out->pages = g.npages;
 	return rc;
 }
 

@@ -67,6 +67,9 @@ lower(const struct epd_tree *t, uint64_t id)
 
 	if (!hi || id <= t->v[0].node.id)
 		return 0;
+	if (id - t->v[0].node.id < hi &&
+	    t->v[id - t->v[0].node.id].node.id == id)
+		return (size_t)(id - t->v[0].node.id);
 	if (id > t->v[hi - 1].node.id)
 		return hi;
 	if (id - t->v[0].node.id < hi)
