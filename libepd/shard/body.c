@@ -17,6 +17,9 @@
 #include "shard/record.h"
 #include "shard/word.h"
 
+/* No position lies beyond: one may be taken from another. */
+static const int64_t POSITION = (int64_t)1 << 53;
+
 enum {
 	LOGPROBS = 1,
 	HEAD = 68, IMAGE = 52, PAGE = 44,	/* bytes */
@@ -133,7 +136,8 @@ read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 	/* The largest sums stay far below 2^64. */
 	*fixed = HEAD + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
 	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
-	if (*fixed > span.n)
+	if (*fixed > span.n || (int64_t)epd_word64(p + 28) > POSITION ||
+	    (int64_t)epd_word64(p + 28) < -POSITION)
 		return EPD_ECORRUPT;
 	return flags & ~LOGPROBS || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;

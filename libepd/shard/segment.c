@@ -101,6 +101,8 @@ epd_tip_unpack(struct epd_span s, struct epd_tip *out)
 	const uint8_t *p = s.p;
 	int rc = check_head(s, tip_magic);
 
+	if (!rc && epd_word64(p + 48) > epd_word64(p + 40))
+		rc = EPD_ECORRUPT;
 	if (rc)
 		return rc;
 	out->segment = epd_word32(p + 12);

@@ -1,5 +1,5 @@
 /* shard_basic.c - the verbs, what they refuse, and what is seen afterwards. */
-#include "shard/record.h"
+#include "shard/segment.h"
 #include "tests/unit/shard.h"
 
 static struct epd_clock_fake now = { 1000000, 5000000000 };
@@ -130,6 +130,11 @@ TEST(what_contradicts_itself_is_not_written)
 	shard_make(&m, 4, 3);
 	m.v.turn = 9;
 	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, &why), EPD_EKIND);
+	shard_make(&m, 4, 3);
+	m.v.next_pos = INT64_MIN;
+	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, &why), EPD_ECORRUPT);
+	m.v.next_pos = INT64_MAX;
+	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, &why), EPD_ECORRUPT);
 	shard_make(&m, 4, 3);
 	st.fingerprint = big;
 	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, &why), EPD_ETOOBIG);
@@ -309,6 +314,20 @@ TEST(a_lock_held_is_told)
 	CHECK_INT(shard_create(s, 1, 0, &id), 0);
 	epd_shard_close(s);
 	scratch_close(dir);
+}
+
+TEST(a_tip_is_not_durable_beyond_its_end)
+{
+	struct epd_tip t = { 1, { 7 }, 4096, 5, 5 }, got = { 0 };
+	uint8_t b[EPD_TIP_SIZE];
+
+	epd_tip_pack(b, &t);
+	CHECK_INT(epd_tip_unpack(epd_span(b, sizeof b), &got), 0);
+	CHECK(got.lsn == 5 && got.flushed == 5);
+	t.flushed = 6;
+	epd_tip_pack(b, &t);
+	CHECK_INT(epd_tip_unpack(epd_span(b, sizeof b), &got), EPD_ECORRUPT);
+	CHECK(got.flushed == 5);
 }
 
 TEST(records_pack_and_unpack)

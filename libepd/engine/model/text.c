@@ -69,7 +69,7 @@ gather(struct epd_pass *p, const struct epd_chunk *chunk, long n,
 		long end = c->n - at->in < most - p->n ? c->n :
 		    at->in + most - p->n;
 		long pages = pages_of(c, end, p->kv.page);
-		void **table = p->table + p->entries;
+		void **table = p->row ? p->table + p->entries : NULL;
 		int v = 0;
 
 		for (long i = 0; p->row && i < pages; i++)
