@@ -59,6 +59,12 @@ $(LIB): $(OBJ)
 	@$(SAY) ar $@
 	$(Q)ar rcs $@ $^
 
+# What the commands share: each takes of it what it needs.
+$(B)/cmd.a: $(CLI:%.c=$(B)/obj/%.o)
+	@rm -f $@
+	@$(SAY) ar $@
+	$(Q)ar rcs $@ $^
+
 $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@

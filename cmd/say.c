@@ -21,7 +21,7 @@ control(const char *s, size_t n)
 
 	if (ch < 0x20 || ch == 0x7f)
 		return 1;
-	return ch == 0xc2 && n > 1 && (unsigned char)s[1] < 0xa0 ? 2 : 0;
+	return ch == 0xc2 && n > 1 && (s[1] & 0xe0) == 0x80 ? 2 : 0;
 }
 
 /* The lines below come from outside in part; none may drive a terminal. */

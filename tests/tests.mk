@@ -21,9 +21,6 @@ $(B)/replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # cmd_NAME is a target of what lies in cmd/; it may bring its own of a function.
-$(B)/cmd.a: $(CLI:%.c=$(B)/obj/%.o)
-	$(Q)rm -f $@ && ar rcs $@ $^
-
 $(B)/replay/cmd_%: $(B)/obj/tests/fuzz/cmd_%.o $(B)/obj/tests/fuzz/replay.o $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@

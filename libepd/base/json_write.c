@@ -53,8 +53,9 @@ epd_json_quote(struct epd_buf *out, struct epd_span s)
 }
 
 /*
- * As repr() of a Python float: the fewest digits that read back, plain from
- * 1e-4 to below 1e16 and else with an exponent of two digits or more.
+ * As repr() of a Python float: the fewest digits that read back (one more for
+ * a few powers of two), plain from 1e-4 to below 1e16 and else with an exponent
+ * of two digits or more.
  *
  * If 15 digits or fewer do, printing 15 gives those and zeros (DBL_DIG); only
  * below DBL_MIN must the fewest be looked for.  The digits are read back as a

@@ -17,7 +17,7 @@
 #include "shard/record.h"
 #include "shard/word.h"
 
-/* No position lies beyond: one may be taken from another. */
+/* Readers subtract a number of tokens from next_pos. */
 static const int64_t POSITION = (int64_t)1 << 53;
 
 enum {
@@ -136,11 +136,19 @@ read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 	/* The largest sums stay far below 2^64. */
 	*fixed = HEAD + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
 	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
-	if (*fixed > span.n || (int64_t)epd_word64(p + 28) > POSITION ||
-	    (int64_t)epd_word64(p + 28) < -POSITION)
+	if (*fixed > span.n)
 		return EPD_ECORRUPT;
 	return flags & ~LOGPROBS || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
+}
+
+/* Is the position of the next token out of bounds? */
+static int
+is_far(const uint8_t *head)
+{
+	int64_t pos = (int64_t)epd_word64(head + 28);
+
+	return pos > POSITION || pos < -POSITION;
 }
 
 static void
@@ -212,6 +220,8 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	int rc = read_head(span, &g, &fixed);
 	const int has_logprobs = !rc && epd_word16(p + 2) & LOGPROBS;
 
+	if (!rc && is_far(p))
+		rc = EPD_ECORRUPT;
 	if (rc)
 		return rc;
 	unpack_head(p, &g, &v);
@@ -257,6 +267,9 @@ epd_body_check(struct epd_span span, uint32_t page_tokens, uint64_t start,
 
 	if (rc)
 		return epd_why(why, rc, "version: %s", epd_strerror(rc));
+	if (is_far(p))
+		return epd_why(why, -EINVAL, "version: its next position is "
+		    "beyond 2^53");
 	if (!h.run != !h.npages || (h.npages && !page_tokens))
 		return epd_why(why, -EINVAL, "version: %u pages of %u tokens "
 		    "in run %llu", h.npages, page_tokens,

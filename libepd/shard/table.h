@@ -13,12 +13,12 @@
 #include "shard/record.h"
 #include "tree/tree.h"
 
-/* A node's body: packed in the arena, or still in the checkpoint file. */
+/* A node's body: packed in the arena, trusted, or still in the checkpoint file. */
 struct epd_body {
 	const uint8_t *p;		/* NULL: at `at` in the file */
 	uint64_t at, run, wall_ms;
 	uint32_t n, crc;		/* crc: of one in the file */
-	union {
+	union {				/* what is freed is lent no more */
 		struct epd_body *next;	/* in the list of the freed */
 		const struct epd_version *lent;	/* unpacked, in lending lent_in */
 	};

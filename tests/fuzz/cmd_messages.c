@@ -6,7 +6,7 @@
 #include "cmd/prompt.h"
 #include "tests/fuzz/store.h"
 
-static char file[64];
+static char file[128];
 
 /*
  *	outside.png
@@ -33,7 +33,7 @@ begin(void)
 static void
 check_held(const char *path)
 {
-	char at[512], within[64];
+	char at[512], within[128];
 	size_t n;
 	ssize_t len = readlink(path, at, sizeof at - 2);
 

@@ -26,6 +26,17 @@ drives(const uint8_t *p, size_t n, int lines)
 	return 0;
 }
 
+/* Is each byte that became another one part of a control? */
+static int
+meant(const uint8_t *was, const uint8_t *is, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (was[i] != is[i] && !drives(was + i, n - i > 1 ? 2 : 1, 0) &&
+		    !(i && was[i - 1] == 0xc2 && drives(was + i - 1, 2, 0)))
+			return 0;
+	return 1;
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
@@ -51,7 +62,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	if (word && !known)
 		abort();
 	cli_tidy((char *)out.p, out.n);
-	if (drives(out.p, out.n, 0))
+	if (drives(out.p, out.n, 0) || !meant(p, out.p, n))
 		abort();
 	epd_buf_free(&out);
 	return 0;

@@ -32,7 +32,7 @@ learn(void)
 {
 	static uint8_t all[FILE_SIZE];
 	struct epd_features_options o = { .sync = 0 };
-	char path[64];
+	char path[128];
 	ssize_t n;
 
 	if (epd_features_open(&c, folder(), &o) ||

@@ -4,13 +4,14 @@
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 
-static char folder_path[] = "/dev/shm/epd-fuzz.XXXXXX";
+static char folder_path[64];
 
 static void
 folder_remove(void)
@@ -27,6 +28,12 @@ folder(void)
 	static int fd = -1;
 
 	if (fd < 0) {
+		const char *tmp = getenv("TMPDIR");
+
+		if (!tmp || strlen(tmp) > 40)
+			tmp = "/dev/shm";
+		snprintf(folder_path, sizeof folder_path, "%s/epd-fuzz.XXXXXX",
+		    tmp);
 		if (!mkdtemp(folder_path))
 			abort();
 		atexit(folder_remove);

@@ -10,60 +10,31 @@
 #include <unistd.h>
 
 #include "engine/model/safetensors.h"
+#include "tests/fuzz/folder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-static char path[64];
 static volatile uint8_t sum;
-
-static void
-clean(void)
-{
-	char name[128];
-
-	snprintf(name, sizeof name, "%s/model.safetensors", path);
-	unlink(name);
-	snprintf(name, sizeof name, "%s/model.safetensors.index.json", path);
-	unlink(name);
-	snprintf(name, sizeof name, "%s/a.safetensors", path);
-	unlink(name);
-	rmdir(path);
-}
-
-static int
-make(void)
-{
-	static const char shard[] = "\x35\0\0\0\0\0\0\0{\"a\":{\"dtype\":"
-	    "\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}xyz";
-	char name[128];
-	int fd;
-
-	strcpy(path, "/tmp/epd-fuzz-XXXXXX");
-	if (!mkdtemp(path))
-		abort();
-	atexit(clean);
-	snprintf(name, sizeof name, "%s/a.safetensors", path);
-	fd = open(name, O_WRONLY | O_CREAT, 0600);
-	if (write(fd, shard, sizeof shard - 1) < 0)
-		abort();
-	close(fd);
-	return open(path, O_RDONLY | O_DIRECTORY);
-}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
+	static const char shard[] = "\x35\0\0\0\0\0\0\0{\"a\":{\"dtype\":"
+	    "\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}xyz";
 	static int dir = -1;
 	struct epd_tensors *t = NULL;
 	struct epd_why why = { "" };
 	const char *name;
 	int fd, rc;
 
-	if (dir < 0)
-		dir = make();
+	if (dir < 0) {
+		dir = folder();
+		folder_put(dir, "a.safetensors", shard, sizeof shard - 1);
+	}
 	if (n < 1)
 		return 0;
 	unlinkat(dir, "model.safetensors", 0);
+	unlinkat(dir, "model.safetensors.index.json", 0);
 	name = p[0] % 2 ? "model.safetensors.index.json" :
 	    "model.safetensors";
 	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "page/layout.h"
+#include "tests/fuzz/folder.h"
 
 enum { FIELDS = 52, MOST = 1 << 24 };
 
@@ -65,15 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-	char path[] = "/dev/shm/epd-fuzz.XXXXXX";
 	uint8_t head[EPD_RUN_ALIGN] = { 0 };
 	uint64_t count, stride, at;
 	size_t table;
 	int dir, fd;
 
-	if (n < FIELDS || !mkdtemp(path))
+	if (n < FIELDS)
 		return 0;
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = folder();
 	fd = openat(dir, "0000000000000001", O_RDWR | O_CREAT, 0600);
 	memcpy(head, p, FIELDS);
 	p += FIELDS;
@@ -102,7 +102,5 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	}
 	close(fd);
 	unlinkat(dir, "0000000000000001", 0);
-	close(dir);
-	rmdir(path);
 	return 0;
 }

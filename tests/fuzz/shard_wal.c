@@ -14,41 +14,7 @@
 #include "base/file.h"
 #include "shard/segment.h"
 #include "shard/shard.h"
-
-static char path[] = "/dev/shm/epd-fuzz.XXXXXX";
-
-static void
-clean(void)
-{
-	int root = open("/", O_RDONLY | O_DIRECTORY);
-
-	epd_file_remove(root, path + 1);
-	close(root);
-}
-
-static int
-folder(void)
-{
-	static int fd = -1;
-
-	if (fd < 0) {
-		if (!mkdtemp(path))
-			abort();
-		atexit(clean);
-		fd = open(path, O_RDONLY | O_DIRECTORY);
-	}
-	return fd;
-}
-
-static void
-put(int dir, const char *name, const void *p, size_t n)
-{
-	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-	if (fd < 0 || (n && epd_file_pwrite(fd, p, n, 0)))
-		abort();
-	close(fd);
-}
+#include "tests/fuzz/folder.h"
 
 /* A log of frames around the payloads; the tip says nothing of them. */
 static void
@@ -135,11 +101,11 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		seal(&log, p + 3, n - 3);
 	if (p[0] % 3 == 2 && log.n)
 		log.p[(p[1] | (size_t)p[2] << 8) % log.n] ^= 0x10;
-	put(dir, "log.00000001", log.p, log.n);
+	folder_put(dir, "log.00000001", log.p, log.n);
 	if (log.n >= 32)
 		memcpy(tip.uuid, log.p + 16, 16);
 	epd_tip_pack(b, &tip);
-	put(dir, "tip", b, sizeof b);
+	folder_put(dir, "tip", b, sizeof b);
 	work(dir);
 	close(dir);
 	epd_buf_free(&log);

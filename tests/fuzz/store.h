@@ -23,7 +23,7 @@ store(void)
 {
 	static struct epd_config config;
 	static struct epd_store *s;
-	static char path[64];
+	static char path[128];
 	struct epd_store_options o = {
 		.path = path, .config = &config, .create = 1,
 	};

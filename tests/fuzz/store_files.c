@@ -29,7 +29,7 @@ static void
 marked(int top, const uint8_t *p, size_t n, int how)
 {
 	struct epd_config config;
-	char path[64], name[64];
+	char path[128], name[64];
 	struct epd_store_options o = { .path = path, .config = &config };
 	struct epd_buf b = { 0 }, after = { 0 };
 	struct epd_why why = { "" };
@@ -129,7 +129,7 @@ static void
 folders(int top, const uint8_t *p, size_t n)
 {
 	uint8_t uuid[16];
-	char path[64], shm[64];
+	char path[128], shm[128];
 	struct epd_buf b = { 0 };
 	struct epd_memory *m;
 	struct stat st;

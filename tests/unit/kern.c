@@ -7,7 +7,8 @@ TEST(products_are_the_reference)
 {
 	static const long shapes[][3] = {
 		{64, 64, 33}, {100, 333, 16}, {1, 1, 70}, {3, 15, 16},
-		{7, 17, 33}, {5, 4500, 13}, {9, 8976, 7}, {3, 0, 7},
+		{7, 17, 33}, {5, 4500, 13}, {9, 8976, 7}, {3, 0, 70},
+		{20, 40, 70},
 	};
 
 	for (int t = 0; t < 3; t++)
@@ -23,6 +24,7 @@ TEST(parts_of_k_do_not_show)
 {
 	sweep_gemm(EPD_BF16, 21, 8960, 70, 100);
 	sweep_gemm(EPD_F32, 6, 5003, 70, 100);
+	sweep_gemm(EPD_BF16, 17, 8960, 300, 100);
 	CHECK_INT(differing, 0);
 }
 

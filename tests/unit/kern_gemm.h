@@ -8,7 +8,8 @@
 static inline void
 sweep_gemm(enum epd_type t, long n, long k, long most, long samples)
 {
-	static const long ms[] = {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 33, 70,
+	enum { BATCHES = 13 };
+	static const long ms[BATCHES] = {1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 33, 70,
 	    300};
 	struct epd_weight w = { t, n, k, NULL };
 	char *data = block((size_t)(n * k) * 4 + 64), what[120];
@@ -39,7 +40,7 @@ sweep_gemm(enum epd_type t, long n, long k, long most, long samples)
 
 		if (f->mr == 1 && n * k * most > 40000000)
 			continue;	/* one lane at a time takes too long */
-		for (int i = 0; i < 13 && ms[i] <= most; i++) {
+		for (int i = 0; i < BATCHES && ms[i] <= most; i++) {
 			/* The row's place in the batch moves too. */
 			long from = (ms[i] * 7 + th) % (most - ms[i] + 1);
 

@@ -235,7 +235,7 @@ refuse(void *arg, size_t n)
 static int
 everything(void)
 {
-	static float x[4 * 64], y[4 * 64];
+	static float x[48 * 64], y[48 * 64];
 	const struct epd_kv kv = { EPD_F32, 1, 64, 16 };
 	struct epd_weight w = { EPD_F32, 64, 64, block(64 * 64 * 4) };
 	static float page[2 * 64 * 16];
@@ -249,6 +249,9 @@ everything(void)
 	memset((void *)w.data, 0, 64 * 64 * 4);
 	if (!rc)
 		rc = epd_gemm(epd_kern_get(NULL), p, 4, x, 64, &w, NULL, y, 64);
+	if (!rc)
+		rc = epd_gemm(epd_kern_get(NULL), p, 48, x, 64, &w, NULL, y,
+		    64);
 	if (!rc)
 		rc = epd_attend(epd_kern_get(NULL), p, &kv, 1, 1, &r, 1);
 	epd_pool_free(p);

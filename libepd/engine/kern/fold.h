@@ -18,8 +18,8 @@ enum { MR = 1, NR = 1, TILE = 16, LINEAR = 1 << 30 };
 #endif
 
 /*
- * The products of sixteen elements, or of n vectors of them from h on; columns
- * of w are ldw bytes apart.
+ * The products of sixteen elements, or of n vectors of them; columns of w are
+ * ldw bytes apart.
  */
 INLINE void
 step(enum epd_type t, int rows, int cols, int from, int n, vn c[MR][NR][NH],

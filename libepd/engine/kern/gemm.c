@@ -167,7 +167,7 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 
 	if (m <= 0 || w->n <= 0)
 		return 0;
-	if (kern->wide && m >= WIDE)
+	if (kern->wide && m >= WIDE && w->k > 0)
 		return epd_gemm_wide(kern, pool, m, x, ldx, w, bias, y, ldy);
 	j.kern = kern;
 	j.pool = pool;

@@ -118,8 +118,6 @@ epd_gemm_wide(const struct epd_kern *kern, struct epd_pool *pool, long m,
 		.ldy = ldy, .steps = (w->k + 15) / 16,
 	};
 
-	if (j.steps == 0)
-		j.steps = 1;
 	rows = block_rows(&j, m);
 	j.cols = epd_pool_cache(pool) / 4 / turned_size(&j) * COLS;
 	j.cols = least(j.cols, w->n / (4 * threads) / COLS * COLS);
