@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,16 +52,16 @@ static void
 who(struct epd_buf *b, const struct epd_sight *v)
 {
 	const struct epd_state_line *l = &v->line;
-	char name[EPD_REF_TEXT], parent[EPD_REF_TEXT], time[32];
+	char name[EPD_REF_TEXT], parent[EPD_REF_TEXT], when[32];
 
 	line(b, "state: %s", epd_ref_format(name, l->workflow, l->state, 0));
 	line(b, "version: %u of %u", v->version, l->versions);
 	line(b, "status: %s", l->status);
 	line(b, "parent: %s", l->parent_state ? epd_ref_format(parent,
 	    l->workflow, l->parent_state, l->parent_version) : "-");
-	line(b, "created: %s", state_time(time, l->created_ms));
-	line(b, "changed: %s", state_time(time, l->changed_ms));
-	line(b, "expires: %s", state_time(time, l->ttl_deadline_ms));
+	line(b, "created: %s", state_time(when, l->created_ms));
+	line(b, "changed: %s", state_time(when, l->changed_ms));
+	line(b, "expires: %s", state_time(when, l->ttl_deadline_ms));
 }
 
 static void
@@ -161,11 +160,11 @@ summary(void *arg, const struct epd_sight *v)
 static int
 show_tokens(struct cli *c, const int32_t *ids, uint64_t n)
 {
-	char line[16];
+	char id[16];
 
 	for (uint64_t i = 0; i < n && !c->out_failed; i++) {
-		snprintf(line, sizeof line, "%d", ids[i]);
-		cli_line(c, line);
+		snprintf(id, sizeof id, "%d", ids[i]);
+		cli_line(c, id);
 	}
 	return 0;
 }
@@ -216,7 +215,8 @@ show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
 /* ---- show ---- */
 
 static int
-show_list(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
+show_sequence(struct state_args *a, const struct epd_ref *ref,
+    struct epd_why *why)
 {
 	struct cli *c = a->cli;
 	int32_t *ids = NULL;
@@ -264,7 +264,7 @@ show_one(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
 	int rc;
 
 	if (a->tokens || a->text)
-		return show_list(a, ref, why);
+		return show_sequence(a, ref, why);
 	if (a->cli->json || ref->kind != EPD_REF_STATE)
 		return show_object(a, ref, why);
 	rc = epd_view_state(a->store, ref, summary, &x, why);

@@ -44,7 +44,7 @@ check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(B)/eval/eval $(if $(wi
 	@chmod +x $(B)/golden-set
 
 torture: check-build $(TORTURE)
-	@B=$(B) tests/run $(TORTURE) $(wildcard tests/torture/*.bats)
+	@B=$(B) LIMIT=3600 tests/run $(TORTURE) $(wildcard tests/torture/*.bats)
 
 golden: $(B)/golden/run
 	$< $(or $(DIR),tests/golden) -v

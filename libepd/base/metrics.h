@@ -89,7 +89,9 @@ struct epd_metrics;
 int epd_metrics_open(struct epd_metrics **out, int dirfd);
 /*
  * A copy of the counters as they stand, for who may not write there; what is
- * counted in it is lost with it.  Zeros if the file is absent or unfit.
+ * counted in it is lost with it.  Zeros if the file is absent, or of another
+ * layout or boot.  Fails: -EINVAL (no plain file), -ELOOP (a link), -EACCES,
+ * -errno.
  */
 int epd_metrics_read(struct epd_metrics **out, int dirfd);
 void epd_metrics_close(struct epd_metrics *m);

@@ -6,6 +6,9 @@
  *
  * A state may have ten thousand nodes: what is not needed of them is not read,
  * and where there is one state nothing need be counted.
+ *
+ * A state's time may be over at any call: EPD_ENOSTATE of one that a walk has
+ * just found is no end of the walk.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,12 +41,12 @@ epd_chain_of(struct epd_chain *c, struct epd_shard *s, uint32_t state,
     uint32_t version)
 {
 	struct epd_chain made = {0};
-	struct epd_version v = {0};
-	int rc = epd_shard_holds(s, state, version, &v.parent);
+	struct epd_outline o = {0};
+	int rc = epd_shard_holds(s, state, version, &o.parent);
 
-	while (rc == 0 && v.parent &&
-	    (rc = epd_shard_outline(s, v.parent, &v)) == 0)
-		rc = push(&made, v.node);
+	while (rc == 0 && o.parent &&
+	    (rc = epd_shard_outline(s, o.parent, &o)) == 0)
+		rc = push(&made, o.node);
 	if (rc < 0) {
 		epd_chain_free(&made);
 		return rc;
@@ -108,11 +111,11 @@ by_first(const void *a, const void *b)
 static int
 gather(struct epd_book *b, struct epd_shard *s)
 {
-	struct epd_version v = {0};
+	struct epd_outline o = {0};
 	size_t cap = 0;
 	int rc;
 
-	while ((rc = epd_shard_outline_next(s, v.node, &v)) == 0) {
+	while ((rc = epd_shard_outline_next(s, o.node, &o)) == 0) {
 		if (b->n == cap) {
 			size_t more = cap ? 2 * cap : 64;
 			void *p = epd_realloc(b->node, more * sizeof *b->node);
@@ -123,7 +126,7 @@ gather(struct epd_book *b, struct epd_shard *s)
 			cap = more;
 		}
 		b->node[b->n++] = (struct epd_book_node){
-			.node = v.node, .parent = v.parent,
+			.node = o.node, .parent = o.parent,
 			.first = UINT32_MAX,
 		};
 	}
@@ -158,7 +161,10 @@ count(struct epd_book *b, struct epd_shard *s)
 		struct epd_book_node *n;
 
 		after = st.id;
-		if ((rc = epd_shard_holds(s, st.id, 0, &node)) < 0)
+		rc = epd_shard_holds(s, st.id, 0, &node);
+		if (rc == EPD_ENOSTATE)
+			continue;
+		if (rc < 0)
 			return rc;
 		if (!(n = at(b, node)))
 			return EPD_ECORRUPT;
@@ -344,14 +350,15 @@ epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
 
 int
 epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
-    uint64_t head, struct epd_weight *out)
+    uint32_t version, struct epd_weight *out)
 {
 	size_t n = b->n;
 	struct epd_weight w = {0};
-	struct epd_glance g = { .parent = head };
+	struct epd_glance g = {0};
 	struct sum q = {0};
-	int rc = epd_shard_node(s, head, &w.head);
+	int rc = epd_shard_version(s, state, version, &w.head);
 
+	g.parent = w.head.node;
 	while (rc == 0 && g.parent) {
 		const struct epd_book_run *r;
 

@@ -41,7 +41,7 @@ const struct epd_book_node *epd_book_find(const struct epd_book *b,
 /* The run with the memory it takes up, or NULL if it is not there. */
 const struct epd_book_run *epd_book_run(const struct epd_book *b, uint64_t run);
 
-/* What a state weighs whose version holds node `head`. */
+/* What a state weighs at a version (0: the newest), whose sampler head has. */
 struct epd_weight {
 	uint64_t tokens, pages, missing;	/* pages of its table; not there */
 	uint32_t images;
@@ -50,7 +50,7 @@ struct epd_weight {
 	struct epd_version head;		/* lent */
 };
 int epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
-    uint32_t state, uint64_t head, struct epd_weight *out);
+    uint32_t state, uint32_t version, struct epd_weight *out);
 
 /* The status for people: SHARED is told from counts. */
 const char *epd_book_status(const struct epd_state *st,

@@ -8,7 +8,8 @@
  *  4. A page in memory has the name, rows and checksum the log has of it.
  *  5. A feature's two keys agree, and its bytes with their checksum (feature).
  *
- * What is not in memory is no fault: it is computed again on use.
+ * What is not in memory is no fault: it is computed again on use.  Nor is what
+ * cannot be looked at, for want of memory or of leave: that ends the check.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -52,9 +53,9 @@ fault(struct check *c, int counter, const char *fmt, ...)
 	c->fault(c->arg, text);
 }
 
-/* The shard counts its own. */
+/* The shard counts its own; features are counted when they are next used. */
 static void
-shard_fault(void *arg, const char *text)
+counted_elsewhere(void *arg, const char *text)
 {
 	struct check *c = arg;
 
@@ -236,6 +237,14 @@ check_state(struct check *c, struct epd_workflow *w,
 
 /* ---- runs in memory ---- */
 
+/* -EINVAL and EPD_ETOOBIG: the state tells of a shape that no page has. */
+static int
+is_damage(int rc)
+{
+	return rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == -EINVAL ||
+	    rc == EPD_ETOOBIG;
+}
+
 static int
 check_run(struct check *c, struct epd_workflow *w,
     const struct epd_state *shape_of, uint64_t node)
@@ -261,11 +270,14 @@ check_run(struct check *c, struct epd_workflow *w,
 			.name = v.pages[i].name, .rows = v.pages[i].rows,
 			.sum = v.pages[i].sum,
 		};
-	rc = epd_run_open(&run, w->runs, v.run, &shape, e, v.npages, &why);
-	if (rc < 0 && rc != -ENOENT)
-		fault(c, PAGES, "%s: run %016llx: %s", w->name,
-		    (unsigned long long)v.run,
-		    why.text[0] ? why.text : epd_strerror(rc));
+	rc = epd_run_look(&run, w->runs, v.run, &shape, e, v.npages, &why);
+	if (rc < 0 && !why.text[0])
+		epd_why(&why, rc, "run %016llx: %s", (unsigned long long)v.run,
+		    epd_strerror(rc));
+	if (is_damage(rc))
+		fault(c, PAGES, "%s: %s", w->name, why.text);
+	else if (rc < 0 && rc != -ENOENT)
+		epd_why(c->why, rc, "%s: %s", w->name, why.text);
 	for (uint32_t i = 0; rc == 0 && i < v.npages; i++)
 		if (epd_run_verify(run, i) < 0)
 			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
@@ -273,7 +285,7 @@ check_run(struct check *c, struct epd_workflow *w,
 			    epd_strerror(EPD_ECORRUPT));
 	epd_run_close(run);
 	epd_free(e);
-	return 0;
+	return is_damage(rc) || rc == -ENOENT ? 0 : rc;
 }
 
 /* Each run once, with the shape of a state that stands on it. */
@@ -293,16 +305,18 @@ check_runs(struct check *c, struct epd_workflow *w)
 
 		after = st.id;
 		rc = epd_chain_of(&chain, w->shard, st.id, 0);
+		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
+			rc = 0;
 		for (size_t i = 0; rc == 0 && i < chain.n; i++) {
 			const struct epd_book_run *r;
-			struct epd_version v;
+			struct epd_outline o;
 
-			rc = epd_shard_outline(w->shard, chain.node[i], &v);
-			if (rc < 0 || !(r = epd_book_run(&b, v.run)) ||
+			rc = epd_shard_outline(w->shard, chain.node[i], &o);
+			if (rc < 0 || !(r = epd_book_run(&b, o.run)) ||
 			    seen[r - b.run])
 				continue;
 			seen[r - b.run] = 1;
-			rc = check_run(c, w, &st, v.node);
+			rc = check_run(c, w, &st, o.node);
 		}
 		epd_chain_free(&chain);
 	}
@@ -325,17 +339,19 @@ check_workflow(void *arg, const char *workflow)
 	if (rc == EPD_ENOTHING && c->all)
 		return 0;
 	if (rc == EPD_ECORRUPT || rc == EPD_EKIND) {
-		fault(c, NONE, "%s", inner.text);
+		fault(c, BOOKS, "%s", inner.text);
 		return 0;
 	}
 	if (rc < 0)
 		return epd_why(c->why, rc, "%s", inner.text);
-	rc = epd_shard_check(w.shard, shard_fault, c, c->why);
+	rc = epd_shard_check(w.shard, counted_elsewhere, c, c->why);
 	if (rc >= 0)
 		rc = 0;
 	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
 		after = st.id;
 		rc = check_state(c, &w, &st);
+		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
+			rc = 0;
 	}
 	rc = rc == EPD_ENOSTATE ? 0 : rc;
 	if (rc == 0 && w.runs >= 0)
@@ -360,6 +376,6 @@ epd_flow_check(struct epd_store *s, const char *workflow,
 	if (rc < 0)
 		return rc;
 	c.about = "features";
-	rc = epd_feature_check(s->features, shard_fault, &c);
+	rc = epd_feature_check(s->features, counted_elsewhere, &c);
 	return rc < 0 ? rc : c.faults;
 }

@@ -47,8 +47,5 @@ struct epd_decode {
  */
 int epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
     struct epd_why *why);
-/* The model path a state carries, for commands without -m.  Owns: caller frees. */
-int epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
-    char **path, struct epd_why *why);
 
 #endif

@@ -189,6 +189,8 @@ remember_all(struct gc *g, struct epd_shard *s)
 	while ((rc = epd_shard_next(s, after, &st)) == 0) {
 		after = st.id;
 		rc = epd_shard_version(s, st.id, 0, &v);
+		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
+			continue;
 		while (rc == 0 && (rc = remember(g, &v)) == 0 && v.parent)
 			rc = epd_shard_node(s, v.parent, &v);
 		if (rc < 0)

@@ -11,34 +11,33 @@ epd_look_open(struct epd_look *out, struct epd_store *s,
     const struct epd_ref *ref, struct epd_why *why)
 {
 	struct epd_look k = { .s = s };
-	char name[EPD_REF_TEXT];
 	int rc = epd_workflow_open(&k.w, s, ref->workflow, 1, why);
 
 	if (rc < 0)
 		return rc;
-	epd_ref_format(name, ref->workflow, ref->state, ref->version);
 	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
 	if (rc == 0)
-		rc = epd_shard_holds(k.w.shard, ref->state, ref->version,
-		    &k.head);
+		rc = epd_book_open(&k.book, &k.w, NULL);
+	if (rc == 0)
+		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
+		    ref->version, &k.x);
 	if (rc < 0) {
-		epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
-		    "no such version" : epd_strerror(rc));
 		epd_look_close(&k);
-		return rc;
+		return epd_look_fail(ref, rc, why);
 	}
 	k.version = ref->version ? ref->version : k.st.versions;
-	rc = epd_book_open(&k.book, &k.w, why);
-	if (rc == 0)
-		rc = epd_book_weigh(&k.book, k.w.shard, ref->state, k.head,
-		    &k.x);
-	if (rc < 0) {
-		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
-		epd_look_close(&k);
-		return rc;
-	}
 	*out = k;
 	return 0;
+}
+
+int
+epd_look_fail(const struct epd_ref *ref, int rc, struct epd_why *why)
+{
+	char name[EPD_REF_TEXT];
+
+	epd_ref_format(name, ref->workflow, ref->state, ref->version);
+	return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
+	    "no such version" : epd_strerror(rc));
 }
 
 void
@@ -59,7 +58,7 @@ int
 epd_look_images(const struct epd_look *k, struct epd_image_ref **out)
 {
 	struct epd_image_ref *im = epd_calloc(k->x.images + 1u, sizeof *im);
-	struct epd_glance g = { .parent = k->head };
+	struct epd_glance g = { .parent = k->x.head.node };
 	struct epd_version v;
 	uint32_t n = k->x.images;
 	int rc = im ? 0 : -ENOMEM;
@@ -70,6 +69,10 @@ epd_look_images(const struct epd_look *k, struct epd_image_ref **out)
 		    g.nimages == 0 ||
 		    (rc = epd_shard_node(k->w.shard, g.node, &v)) < 0)
 			continue;
+		if (v.nimages > n) {
+			rc = EPD_ECORRUPT;
+			continue;
+		}
 		n -= v.nimages;
 		memcpy(im + n, v.images, v.nimages * sizeof *im);
 	}
@@ -102,8 +105,7 @@ epd_view_state(struct epd_store *s, const struct epd_ref *ref,
 		v.images = images;
 		rc = fn(arg, &v);
 	} else {
-		epd_why(why, rc, "%s/s%u: %s", ref->workflow, ref->state,
-		    epd_strerror(rc));
+		epd_look_fail(ref, rc, why);
 	}
 	epd_free(images);
 	epd_look_close(&k);

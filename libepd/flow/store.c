@@ -5,7 +5,9 @@
  *     linked into place whole, so of several makers at once one wins and all
  *     use what it wrote.
  *  2. A directory that holds other things and no `store` is left alone.
- *  3. Who only looks makes nothing but what its maker died before.
+ *  3. Who looks at a store that cannot be written opens nothing for writing.  In
+ *     one's own, looking makes what its maker died before (parts), counts
+ *     (metrics), and settles what a crash left undecided in a log (see shard).
  */
 #include <errno.h>
 #include <fcntl.h>

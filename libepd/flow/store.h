@@ -44,14 +44,16 @@ struct epd_store_options {
 	const char *tenant;		/* "" is the default tenant */
 	struct epd_log log;
 	int create;			/* make it if it is not there */
-	int look;			/* nothing in it will be changed */
+	int look;			/* no verb that changes it follows */
 };
 /*
  * To look, a store that cannot be written will do, be it on a read-only file
  * system or another user's: then nothing is written at all, counters neither.
+ * One's own is still counted in, and mended where a crash left it half made.
  * Fails: EPD_ENOTHING (not there, create 0), EPD_EKIND (another format),
  * EPD_EFORMAT (a directory that is something else), -EROFS (cannot be written,
- * and is not only looked at), -EPERM (another's that can), -errno.
+ * and is not only looked at), -EPERM (another's that can), -ENOENT (cannot be
+ * written, and lacks w or features), -errno.
  * Owns: the caller owns *out and may read its fields.
  */
 int epd_store_open(struct epd_store **out, const struct epd_store_options *o,

@@ -4,19 +4,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "flow/book.h"
-#include "flow/decode.h"
+#include "flow/look.h"
 
 static int
 line_of(const struct epd_workflow *w, const struct epd_book *b,
     const struct epd_state *st, struct epd_state_line *l)
 {
 	struct epd_weight x;
-	uint64_t head;
-	int rc = epd_shard_holds(w->shard, st->id, 0, &head);
+	int rc = epd_book_weigh(b, w->shard, st->id, 0, &x);
 
-	if (rc == 0)
-		rc = epd_book_weigh(b, w->shard, st->id, head, &x);
 	if (rc < 0)
 		return rc;
 	epd_book_line(l, w, st, &x);
@@ -52,7 +48,9 @@ states_of(void *arg, const char *name)
 
 		after = st.id;
 		rc = line_of(&w, &b, &st, &line);
-		if (rc < 0)
+		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
+			rc = 0;
+		else if (rc < 0)
 			epd_why(l->why, rc, "%s/s%u: %s", name, st.id,
 			    epd_strerror(rc));
 		else
@@ -122,7 +120,7 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	if (rc < 0)
 		return rc;
 	rc = epd_chain_of(&c, w.shard, ref->state, ref->version);
-	/* Counted where they are, which what the index says of them may not be. */
+	/* Summed from the bodies: the index's counts are not yet proven. */
 	for (size_t i = 0; rc == 0 && i < c.n; i++)
 		if ((rc = epd_shard_glance(w.shard, c.node[i], &g)) == 0)
 			most += g.nids;
@@ -136,12 +134,8 @@ epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
 	epd_chain_free(&c);
 	epd_workflow_close(&w);
 	if (rc < 0) {
-		char name[EPD_REF_TEXT];
-
 		epd_free(out);
-		epd_ref_format(name, ref->workflow, ref->state, ref->version);
-		return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
-		    "no such version" : epd_strerror(rc));
+		return epd_look_fail(ref, rc, why);
 	}
 	*ids = out;
 	*n = count;
@@ -161,8 +155,7 @@ epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
 		return rc;
 	rc = epd_shard_state(w.shard, ref->state, &st);
 	if (rc < 0) {
-		epd_why(why, rc, "%s/s%u: %s", ref->workflow, ref->state,
-		    epd_strerror(rc));
+		epd_look_fail(ref, rc, why);
 	} else if (!(copy = epd_strdup(st.model_path))) {
 		rc = epd_why(why, -ENOMEM, "no memory");
 	} else {

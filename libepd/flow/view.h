@@ -49,6 +49,9 @@ int epd_view_json(struct epd_store *s, const struct epd_ref *ref,
 /* The token ids of a state's version (0: newest), and the text of its tokens is the caller's to make. */
 int epd_view_tokens(struct epd_store *s, const struct epd_ref *ref,
     int32_t **ids, uint64_t *n, struct epd_why *why);
+/* The model path a state carries, for commands without -m.  Owns: caller frees. */
+int epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
+    char **path, struct epd_why *why);
 /* The branches of a workflow drawn as text lines. */
 int epd_view_tree(struct epd_store *s, const char *workflow,
     struct epd_buf *out, struct epd_why *why);

@@ -140,7 +140,7 @@ pages(struct sheet *p)
 	struct epd_jw *w = &p->jw;
 	struct epd_page_row *row;
 	uint64_t n;
-	int rc = epd_book_pages(k->w.shard, k->head, &row, &n);
+	int rc = epd_book_pages(k->w.shard, k->x.head.node, &row, &n);
 
 	if (rc < 0)
 		return rc;
@@ -312,15 +312,12 @@ view_state(struct epd_store *s, const struct epd_ref *ref,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct sheet p;
-	char name[EPD_REF_TEXT];
 	int rc = epd_look_open(&p.k, s, ref, why);
 
 	if (rc < 0)
 		return rc;
-	if ((rc = state(&p, ref, out)) < 0) {
-		epd_ref_format(name, ref->workflow, ref->state, ref->version);
-		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
-	}
+	if ((rc = state(&p, ref, out)) < 0)
+		epd_look_fail(ref, rc, why);
 	epd_look_close(&p.k);
 	return rc;
 }

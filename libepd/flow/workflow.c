@@ -195,6 +195,13 @@ settle(struct epd_workflow *w, const struct epd_shard_options *how,
 	return epd_shard_catch_up(w->shard, why);
 }
 
+/* No folder there, or something else in its place. */
+static int
+is_absent(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP;
+}
+
 int
 epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
     const char *name, int read_only, struct epd_why *why)
@@ -236,7 +243,9 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		goto fail;
 	w.runs = read_only ? epd_memory_find(s->memory, name) :
 	    epd_memory_dir(s->memory, name);
-	if (w.runs < 0 && !read_only) {
+	if (read_only && is_absent(w.runs)) {
+		w.runs = -1;
+	} else if (w.runs < 0) {
 		rc = epd_why(why, w.runs, "memory tier: %s",
 		    epd_strerror(w.runs));
 		goto fail;

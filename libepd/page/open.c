@@ -99,6 +99,18 @@ compare(const struct epd_run *r, const struct epd_page_entry *expect, long n,
 	return 0;
 }
 
+/* Who only looks leaves the time of last use alone; so must the kernel. */
+static int
+open_file(int dirfd, const char *name, int use)
+{
+	/* O_NONBLOCK: something else than a file must not make us wait. */
+	const int flags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW;
+	int fd = epd_file_open(dirfd, name, use ? flags : flags | O_NOATIME, 0);
+
+	/* Only the file's owner may ask that. */
+	return fd == -EPERM && !use ? epd_file_open(dirfd, name, flags, 0) : fd;
+}
+
 /* All of opening but the file descriptor. */
 static int
 load(struct epd_run *r, int fd, uint64_t run, struct epd_why *why)
@@ -130,8 +142,8 @@ load(struct epd_run *r, int fd, uint64_t run, struct epd_why *why)
 	return 0;
 }
 
-int
-epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
+static int
+open_run(struct epd_run **out, int dirfd, uint64_t run, int use,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_why *why)
 {
@@ -145,8 +157,7 @@ epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
 	if (rc)
 		return rc;
 	epd_run_format(name, run);
-	/* O_NONBLOCK: something else than a file must not make us wait. */
-	fd = epd_file_open(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
+	fd = open_file(dirfd, name, use);
 	if (fd < 0)
 		return epd_why(why, fd, "run %s: %s", name, epd_strerror(fd));
 	r = epd_calloc(1, sizeof *r);
@@ -162,7 +173,7 @@ epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
 	if (!rc)
 		rc = compare(r, expect, n, &reason);
 	/* The memory tier goes by this time; the file system may not keep it. */
-	if (!rc)
+	if (!rc && use)
 		futimens(fd, used);
 	close(fd);
 	if (rc) {
@@ -172,6 +183,22 @@ epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
 	}
 	*out = r;
 	return 0;
+}
+
+int
+epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_why *why)
+{
+	return open_run(out, dirfd, run, 1, shape, expect, n, why);
+}
+
+int
+epd_run_look(struct epd_run **out, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_why *why)
+{
+	return open_run(out, dirfd, run, 0, shape, expect, n, why);
 }
 
 const struct epd_page_entry *

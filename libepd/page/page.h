@@ -62,10 +62,15 @@ int epd_run_parse(const char *name, uint64_t *run);
 /*
  * Map a published run for reading.  Its shape must be the one given and each
  * entry must equal the one expected (n of them; NULL takes what is there).
- * Fails: -ENOENT (lost), EPD_ECORRUPT, EPD_EKIND.
+ * That counts as a use, by which the memory tier evicts.
+ * Fails: -ENOENT (lost), EPD_ECORRUPT, EPD_EKIND, -ELOOP (a link), -errno.
  * Owns: the caller owns *out.
  */
 int epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_why *why);
+/* The same to look only: its times stay as they are. */
+int epd_run_look(struct epd_run **out, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_why *why);
 const struct epd_page_entry *epd_run_entries(const struct epd_run *r);

@@ -132,9 +132,9 @@ read_log(struct check *c, struct epd_why *why)
 	    epd_strerror(rc)) : 0;
 }
 
-/* Those in the checkpoint's file too, whoever has them in memory.  -ENOMEM. */
+/* Those in the checkpoint's file too, whoever has them in memory.  -errno. */
 static int
-check_bodies(struct check *c)
+check_bodies(struct check *c, struct epd_why *why)
 {
 	struct epd_table *t = c->checkpoint ? c->checkpoint : c->t;
 	const struct epd_node *n = NULL;
@@ -146,10 +146,11 @@ check_bodies(struct check *c)
 		if (!rc)
 			rc = epd_body_glance(bytes,
 			    &(struct epd_glance){ 0 });
-		if (rc == -ENOMEM)
-			return rc;
-		if (rc)
+		if (rc == EPD_ECORRUPT || rc == EPD_EKIND)
 			epd_fault(&c->faults, "node %llu: its body: %s",
+			    LLU(n->id), epd_strerror(rc));
+		else if (rc)
+			return epd_why(why, rc, "node %llu: its body: %s",
 			    LLU(n->id), epd_strerror(rc));
 	}
 	return 0;
@@ -191,7 +192,7 @@ epd_shard_check(struct epd_shard *s,
 	if (!rc)
 		rc = epd_ledger_settle(&c.ledger, &c.faults);
 	if (!rc && c.t)
-		rc = check_bodies(&c);
+		rc = check_bodies(&c, why);
 	forget(&c);
 	if (c.faults.n)
 		epd_count(s->o.metrics, EPD_M_REFCOUNT_MISMATCH,

@@ -4,7 +4,8 @@
  * The index goes by in a window, so that ten thousand nodes take no more memory
  * than the table of them.  Its CRC is known when all of it has gone by: till
  * then nothing of it is believed that could do harm, and if it is wrong, that is
- * what was wrong, whatever else was met.
+ * what was wrong, whatever damage or unknown kind was met before.  An -errno
+ * (no memory, a failed read) ends the reading at once, the CRC not known.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -333,9 +334,11 @@ load(struct epd_table *t, uint32_t *segment, uint64_t *size,
 	x.left = h.index;
 	rc = load_index(&x, &h, why);
 	t->block.n = 0;
+	if (rc)
+		return rc;
 	*segment = h.segment;
 	*size = (uint64_t)st.st_size;
-	return rc;
+	return 0;
 }
 
 int

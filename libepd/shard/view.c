@@ -45,18 +45,15 @@ epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out)
 }
 
 static void
-outline(const struct epd_node *n, struct epd_version *out)
+outline(const struct epd_node *n, struct epd_outline *out)
 {
 	const struct epd_body *b = n->body;
 
-	*out = (struct epd_version){
-		.node = n->id, .parent = n->parent, .start = n->start,
-		.wall_ms = b->wall_ms, .nids = n->tokens, .run = b->run,
-	};
+	*out = (struct epd_outline){ n->id, n->parent, b->run };
 }
 
 int
-epd_shard_outline(struct epd_shard *s, uint64_t node, struct epd_version *out)
+epd_shard_outline(struct epd_shard *s, uint64_t node, struct epd_outline *out)
 {
 	const struct epd_node *n = epd_tree_get(s->table->tree, node);
 
@@ -68,7 +65,7 @@ epd_shard_outline(struct epd_shard *s, uint64_t node, struct epd_version *out)
 
 int
 epd_shard_outline_next(struct epd_shard *s, uint64_t after,
-    struct epd_version *out)
+    struct epd_outline *out)
 {
 	const struct epd_node *n = epd_tree_next(s->table->tree, after);
 
@@ -135,15 +132,12 @@ epd_shard_glance(struct epd_shard *s, uint64_t node, struct epd_glance *out)
 	const struct epd_body *b;
 	struct epd_glance g;
 	struct epd_span bytes;
-	int rc = 0;
+	int rc;
 
 	if (!n)
 		return -ENOENT;
 	b = n->body;
-	if (b->p)
-		bytes = epd_span(b->p, b->n);
-	else
-		rc = epd_shard_body(s, n, &bytes);
+	rc = epd_shard_body(s, n, &bytes);
 	if (!rc)
 		rc = epd_body_glance(bytes, &g);
 	if (rc)

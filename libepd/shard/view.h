@@ -26,12 +26,15 @@ int epd_shard_node(struct epd_shard *s, uint64_t node, struct epd_version *out);
 /* What of it a walk looks at; nothing is lent, so that it may go over all. */
 int epd_shard_glance(struct epd_shard *s, uint64_t node,
     struct epd_glance *out);
-/* Only node, parent, start, wall_ms, nids and run, which are in the tables. */
+/* What the tables know of it, no body read. */
+struct epd_outline {
+	uint64_t node, parent, run;
+};
 int epd_shard_outline(struct epd_shard *s, uint64_t node,
-    struct epd_version *out);
+    struct epd_outline *out);
 /* The same of the first node with an id above `after`. */
 int epd_shard_outline_next(struct epd_shard *s, uint64_t after,
-    struct epd_version *out);
+    struct epd_outline *out);
 /* Holders and children of a node. */
 int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads,
     uint32_t *children);

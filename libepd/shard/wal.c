@@ -77,30 +77,34 @@ epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what)
  * A reader may meet the tip half written, so it looks again for a while; the
  * lock holder need not.
  */
-void
-epd_wal_read_tip(struct epd_wal *w, int patient)
+int
+epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why)
 {
 	uint8_t b[EPD_TIP_SIZE];
 	struct epd_tip tip;
-	ssize_t n;
+	ssize_t n = 0;
 
 	if (w->tipfd < 0)
 		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP, O_NONBLOCK |
 		    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
 	w->tip_bad = 1;
-	for (int i = 0; w->tipfd >= 0 && i < TIP_TRIES; i++) {
+	w->tip = (struct epd_tip){ 0 };
+	if (w->tipfd < 0)
+		return w->tipfd == -ENOENT ? 0 : epd_why(why, w->tipfd,
+		    "tip: %s", epd_strerror(w->tipfd));
+	for (int i = 0; i < (patient ? TIP_TRIES : 1) && n >= 0; i++) {
+		if (i > 0)
+			epd_clock_sleep_ns(100000);
 		n = epd_file_pread(w->tipfd, b, sizeof b, 0);
 		if (n == sizeof b && !epd_tip_unpack(epd_span(b, sizeof b),
 		    &tip)) {
 			w->tip = tip;
 			w->tip_bad = 0;
-			return;
+			return 0;
 		}
-		if (!patient)
-			break;
-		epd_clock_sleep_ns(100000);
 	}
-	w->tip = (struct epd_tip){ 0 };
+	return n < 0 ? epd_why(why, (int)n, "tip: %s", epd_strerror((int)n)) :
+	    0;
 }
 
 int
@@ -340,7 +344,8 @@ epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 	int rc;
 
 	w->win.n = 0;
-	epd_wal_read_tip(w, 1);
+	if ((rc = epd_wal_read_tip(w, 1, why)))
+		return rc;
 	if (w->tip_bad)
 		return epd_why(why, EPD_ECORRUPT, "tip: missing or damaged; "
 		    "opening the workflow for writing restores it");

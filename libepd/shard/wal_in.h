@@ -32,7 +32,8 @@ struct epd_wal {
 
 void epd_wal_name(char name[EPD_WAL_NAME], uint32_t segment);
 int epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what);
-void epd_wal_read_tip(struct epd_wal *w, int patient);
+/* An absent or damaged one is no failure, but tip_bad. */
+int epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why);
 /* Open another segment; fd and pos are untouched on failure. */
 int epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why);

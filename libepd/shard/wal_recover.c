@@ -118,7 +118,9 @@ epd_wal_recover(struct epd_wal *w, struct epd_why *why)
 	uint32_t n;
 	int rc;
 
-	epd_wal_read_tip(w, 0);
+	rc = epd_wal_read_tip(w, 0, why);
+	if (rc)
+		return rc;
 	n = w->tip.segment > w->pos.segment ? w->tip.segment : w->pos.segment;
 	for (;; n++) {
 		epd_wal_name(name, n + 1);

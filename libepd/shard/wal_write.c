@@ -132,7 +132,9 @@ epd_wal_begin(struct epd_wal *w, struct epd_why *why)
 	};
 	int rc;
 
-	epd_wal_read_tip(w, 0);
+	rc = epd_wal_read_tip(w, 0, why);
+	if (rc)
+		return rc;
 	if (!w->tip_bad && w->tip.lsn)
 		return epd_why(why, EPD_ECORRUPT, "tip: speaks of record %llu, "
 		    "but there is no log", (unsigned long long)w->tip.lsn);
@@ -220,9 +222,10 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		return poisoned(why);
 	if (epd_wal_exists(w, EPD_WAL_UNSURE))
 		rc = epd_wal_recover(w, why);
+	if (!rc)
+		rc = epd_wal_read_tip(w, 0, why);
 	if (rc)
 		return rc;
-	epd_wal_read_tip(w, 0);
 	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
 		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
 	rc = epd_wal_refresh(w);

@@ -241,7 +241,7 @@ epd_memory_fit(struct epd_memory *m, uint64_t bytes,
 {
 	struct fit t = { .keep = keep, .arg = arg };
 	struct walk k;
-	int rc = walk(&k, m->w, &t.sum.used);
+	int rc = m->look ? -EBADF : walk(&k, m->w, &t.sum.used);
 
 	if (rc)
 		return rc;

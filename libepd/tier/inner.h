@@ -9,7 +9,8 @@ enum { EPD_MEMORY_NAME = 4 + 32 + 1 + 16 + 1 };
 
 struct epd_memory {
 	int parent;		/* where the folder lies */
-	int w;			/* its w/ */
+	int w;			/* its w/, or -1 */
+	int look;		/* it may not be changed */
 	uint64_t cap;
 	char *store_path;
 	char name[EPD_MEMORY_NAME];	/* the folder's */

@@ -240,11 +240,23 @@ epd_memory_open(struct epd_memory **out, const char *dir,
 	return 0;
 }
 
+/* Nothing is there, or nothing of ours; what of another's may be shut to us. */
+static int
+counts_as_empty(int rc, const char *store_path)
+{
+	struct stat st;
+
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -EPERM ||
+	    rc == -ELOOP || (rc == -EACCES && !stat(store_path, &st) &&
+	    st.st_uid != geteuid());
+}
+
 int
 epd_memory_look(struct epd_memory **out, const char *dir,
     const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
     struct epd_why *why)
 {
+	struct epd_why what = { "" };
 	struct epd_memory *m;
 	int fd, rc = path_ok(store_path, why);
 
@@ -253,19 +265,21 @@ epd_memory_look(struct epd_memory **out, const char *dir,
 	m = begin(store_uuid, store_path, cap);
 	if (!m)
 		return -ENOMEM;
-	m->parent = open_parent(dir, store_path, 0, NULL);
-	if (m->parent == -ENOMEM) {
-		epd_memory_close(m);
-		return -ENOMEM;
-	}
-	if (m->parent >= 0) {
+	m->look = 1;
+	m->parent = open_parent(dir, store_path, 0, &what);
+	rc = m->parent;
+	if (rc >= 0) {
 		choose(m);
-		fd = open_ours(m->parent, m->name, NULL);
-		if (fd >= 0) {
-			m->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY,
-			    0);
-			close(fd);
-		}
+		rc = fd = open_ours(m->parent, m->name, &what);
+	}
+	if (rc >= 0) {
+		rc = m->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
+		close(fd);
+	}
+	if (rc < 0 && !counts_as_empty(rc, store_path)) {
+		epd_memory_close(m);
+		return epd_why(why, rc, "%s", *what.text ? what.text :
+		    epd_strerror(rc));
 	}
 	*out = m;
 	return 0;
@@ -313,7 +327,7 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 
 	if (!name_ok(workflow))
 		return -EINVAL;
-	if (m->w < 0)
+	if (m->look)
 		return -EBADF;
 	fd = epd_dir_make(m->w, workflow);
 	if (fd != -ENOENT)
@@ -326,7 +340,9 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 int
 epd_memory_remove(struct epd_memory *m, const char *workflow)
 {
-	return name_ok(workflow) ? epd_file_remove(m->w, workflow) : -EINVAL;
+	if (!name_ok(workflow))
+		return -EINVAL;
+	return m->look ? -EBADF : epd_file_remove(m->w, workflow);
 }
 
 struct each {

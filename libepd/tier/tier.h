@@ -32,7 +32,8 @@ int epd_memory_open(struct epd_memory **out, const char *dir,
     struct epd_why *why);
 /*
  * The same to look only: nothing is made, and a folder that is not there, or
- * not ours, counts as empty.  What would change it fails: -EBADF.
+ * not ours, counts as empty.  One that cannot be looked at does not: -EACCES
+ * (of a store of ours), -EMFILE, -errno.  What would change it fails: -EBADF.
  */
 int epd_memory_look(struct epd_memory **out, const char *dir,
     const uint8_t store_uuid[16], const char *store_path, uint64_t cap,

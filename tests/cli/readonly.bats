@@ -39,6 +39,12 @@ files() {
 	find "$1" -type f -exec sha256sum {} +
 }
 
+# The memory tier's files with their times, and of runs that of the last use.
+tier() {
+	find memory -printf '%P %y %m %s %T@ %C@\n' | sort
+	find memory -path '*/w/*' -type f -exec stat -c '%n %X' {} + | sort
+}
+
 looks() {
 	printf '%s\n' 'ls -l' 'ls -j w1' 'ls -f' "ls --names w1/" \
 		"show $s w1 $f" "show -j $s@1" "show --tokens $s" \
@@ -50,6 +56,10 @@ looks() {
 	needs_root
 	fill
 	epd-state metrics >/dev/null
+	# Longer ago than the change, so that the kernel moves it on any read.
+	find memory -type f -exec touch -a -d '2 days ago' {} +
+	tier >tier_before
+	grep '/w/w1/.* [0-9]*$' tier_before
 	files "$EPD_STORE" >before
 	while read -r -a args; do
 		epd-state "${args[@]}" >want
@@ -59,6 +69,8 @@ looks() {
 	done < <(looks)
 	files "$EPD_STORE" >after
 	diff before after
+	tier >tier_after
+	diff tier_before tier_after
 }
 
 @test "nor does it make the memory tier's folder" {

@@ -2,8 +2,9 @@
  * store_files.c - the small files of a store, the first byte saying which: what
  * marks it, its counters, a lock's holder, and the path in its memory folder.
  * The second byte says how: as they are, or laid over a sound one and perhaps
- * cut short.
+ * cut short; of the memory folder, what lies in it and who may.
  */
+#include <errno.h>
 #include <sys/stat.h>
 
 #include "base/lock.h"
@@ -68,11 +69,28 @@ marked(int top, const uint8_t *p, size_t n, int how)
 	close(dir);
 }
 
+/* What reads the counters and no more: m's are those of the file, if it is fit. */
+static struct epd_metrics *
+copied(int dir, const struct epd_buf *b)
+{
+	struct epd_buf after = { 0 };
+	struct epd_metrics *m;
+
+	if (epd_metrics_read(&m, dir))
+		abort();
+	epd_count(m, EPD_M_MM_MISS, 1);
+	if (epd_file_read(dir, "metrics", 1 << 20, &after) ||
+	    after.n != b->n || (b->n && memcmp(after.p, b->p, b->n)))
+		abort();
+	epd_buf_free(&after);
+	return m;
+}
+
 static void
 counters(int top, const uint8_t *p, size_t n, int how)
 {
 	static struct epd_buf sound;
-	struct epd_metrics *m, *again;
+	struct epd_metrics *m, *again, *copy;
 	struct epd_buf b = { 0 };
 	uint64_t was;
 	int dir = epd_dir_make(top, "counters");
@@ -92,8 +110,14 @@ counters(int top, const uint8_t *p, size_t n, int how)
 		b.n = n;
 	unlinkat(dir, "metrics", 0);
 	folder_put(dir, "metrics", b.p, b.n);
+	copy = copied(dir, &b);
 	if (epd_metrics_open(&m, dir) || epd_metrics_open(&again, dir))
 		abort();
+	for (enum epd_metric i = 0; i < EPD_M_COUNT; i++)
+		if (epd_metrics_get(copy, i) != epd_metrics_get(m, i) +
+		    (i == EPD_M_MM_MISS))
+			abort();
+	epd_metrics_close(copy);
 	was = epd_metrics_get(m, EPD_M_MM_HIT);
 	epd_count(m, EPD_M_MM_HIT, 1);
 	if (epd_metrics_get(again, EPD_M_MM_HIT) != was + 1)
@@ -125,8 +149,48 @@ holder(int top, const uint8_t *p, size_t n)
 	close(b);
 }
 
+#define OURS "shm/epd-" HEX
+
+/* To look makes and writes nothing, whatever lies in the place of w/. */
 static void
-folders(int top, const uint8_t *p, size_t n)
+looked_at(int top, const char *shm, const uint8_t uuid[16], const char *path,
+    const uint8_t *p, size_t n, int how)
+{
+	struct epd_buf b = { 0 };
+	struct epd_memory *m;
+	int fd;
+
+	if (epd_file_remove(top, OURS "/w"))
+		abort();
+	if (how % 4 == 1)
+		close(epd_dir_make(top, OURS "/w/w1"));
+	if (how % 4 == 2)
+		folder_put(top, OURS "/w", p, n);
+	if (how % 4 == 3 && symlinkat("epd-" OTHER "/w", top, OURS "/w"))
+		abort();
+	if (how & 4 && fchmodat(top, OURS, 0755, 0))
+		abort();
+	if (epd_memory_look(&m, shm, uuid, path, 1 << 20, NULL))
+		abort();
+	fd = epd_memory_find(m, "w1");
+	if (fd >= 0 ? how % 8 != 1 : fd != -ENOENT)
+		abort();
+	if (fd >= 0)
+		close(fd);
+	if (epd_memory_dir(m, "w2") >= 0 || (how % 4 == 0 &&
+	    !faccessat(top, OURS "/w", F_OK, 0)))
+		abort();
+	epd_memory_close(m);
+	if (epd_file_read(top, OURS "/store", 1 << 20, &b) || b.n != n ||
+	    (n && memcmp(b.p, p, n)))
+		abort();
+	epd_buf_free(&b);
+	if (fchmodat(top, OURS, 0700, 0) || epd_file_remove(top, OURS "/w"))
+		abort();
+}
+
+static void
+folders(int top, const uint8_t *p, size_t n, int how)
 {
 	uint8_t uuid[16];
 	char path[128], shm[128];
@@ -138,18 +202,19 @@ folders(int top, const uint8_t *p, size_t n)
 	snprintf(path, sizeof path, "%s/lives", folder_path);
 	snprintf(shm, sizeof shm, "%s/shm", folder_path);
 	close(epd_dir_make(top, "lives"));
-	close(epd_dir_make(top, "shm/epd-" HEX));
+	close(epd_dir_make(top, OURS));
 	close(epd_dir_make(top, "shm/epd-" OTHER "/w/w1"));
 	folder_put(top, "lives/store", mark, sizeof mark - 1);
-	folder_put(top, "shm/epd-" HEX "/store", p, n);
+	folder_put(top, OURS "/store", p, n);
 	folder_put(top, "shm/epd-" OTHER "/store", p, n);
+	looked_at(top, shm, uuid, path, p, n, how);
 	if (epd_memory_open(&m, shm, uuid, path, 1 << 20, NULL))
 		abort();
 	epd_memory_close(m);
 	if (epd_memory_sweep(shm, NULL) < 0)
 		abort();
 	/* Ours has been signed, or is another's and then a new one has. */
-	if (epd_file_read(top, "shm/epd-" HEX "/store", 8192, &b) ||
+	if (epd_file_read(top, OURS "/store", 8192, &b) ||
 	    b.n != strlen(path) || memcmp(b.p, path, b.n))
 		abort();
 	if (!fstatat(top, "shm/epd-" OTHER, &st, 0) && !n)
@@ -170,7 +235,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	case 0: marked(top, p + 2, n - 2, p[1]); break;
 	case 1: counters(top, p + 2, n - 2, p[1]); break;
 	case 2: holder(top, p + 2, n - 2); break;
-	default: folders(top, p + 2, n - 2);
+	default: folders(top, p + 2, n - 2, p[1]);
 	}
 	return 0;
 }

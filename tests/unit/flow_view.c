@@ -2,164 +2,11 @@
  * flow_view.c - views and housekeeping over a store made by hand: two workflows,
  * states with and without pages in memory, no model and no engine.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
 #include "base/json.h"
-#include "engine/engine.h"
-#include "flow/store.h"
-#include "flow/view.h"
-#include "page/page.h"
 #include "shard/shard_in.h"
-#include "tests/check.h"
-
-enum { T = 16, PAGE = 4096, TOKENS = 40, PAGES = 3 };
-
-struct fixture {
-	char dir[64];
-	struct epd_store *s;
-	struct epd_name base;
-};
-
-static const struct epd_run_shape shape = {
-	.kind = EPD_OBJECT_KV_PAGE, .type = EPD_BF16, .tokens = T,
-	.bytes = PAGE,
-};
-
-/* A run of pages named as their tokens say. */
-static int
-publish(struct fixture *f, struct epd_workflow *w, const int32_t *ids,
-    struct epd_page_ref *ref, uint64_t *run)
-{
-	struct epd_page_entry e[PAGES];
-	struct epd_name up = f->base;
-	struct epd_run *r;
-	int rc = epd_run_new(&r, w->runs, &shape);
-
-	for (int i = 0; rc == 0 && i < PAGES; i++) {
-		uint32_t rows = i < PAGES - 1 ? T : TOKENS - 1 - 2 * T;
-		void *page;
-
-		if ((rc = epd_run_add(r, &page)) < 0)
-			break;
-		memset(page, i + 1, PAGE);
-		e[i].rows = rows;
-		epd_page_name(&e[i].name, &up, ids + i * T, rows, NULL, 0);
-		up = e[i].name;
-	}
-	if (rc == 0 && (rc = epd_run_id(run)) == 0)
-		rc = epd_run_publish(r, *run, e, PAGES);
-	for (int i = 0; rc == 0 && i < PAGES; i++)
-		ref[i] = (struct epd_page_ref){ e[i].name, e[i].rows,
-		    e[i].sum };
-	epd_run_close(r);
-	return rc;
-}
-
-static int
-make_state(struct fixture *f, const char *workflow, uint64_t ttl)
-{
-	struct epd_workflow w;
-	char name[EPD_WORKFLOW];
-	int32_t ids[TOKENS];
-	struct epd_page_ref pages[PAGES];
-	struct epd_version v = { .ids = ids, .nids = TOKENS,
-	    .pages = pages, .npages = PAGES, .next_pos = TOKENS };
-	struct epd_state st = { .page_tokens = T, .kv_type = EPD_BF16,
-	    .page_bytes = PAGE, .base = f->base, .model_path = "/m",
-	    .tenant = "", .fingerprint = "{\"merge\": 2}",
-	    .ttl_deadline_ms = ttl };
-	uint32_t id;
-	int rc = epd_workflow_make(f->s, workflow, name, NULL);
-
-	for (int i = 0; i < TOKENS; i++)
-		ids[i] = i;
-	if (rc == 0)
-		rc = epd_workflow_open(&w, f->s, name, 0, NULL);
-	if (rc < 0)
-		return rc;
-	rc = publish(f, &w, ids, pages, &v.run);
-	if (rc == 0)
-		rc = epd_shard_create(w.shard, &st, &v, &id, NULL);
-	if (rc == 0 && !ttl) {
-		struct epd_version next = { .ids = ids, .nids = 1,
-		    .first_page = PAGES - 1, .next_pos = TOKENS + 1 };
-		uint32_t version;
-
-		next.npages = 0;
-		rc = epd_shard_advance(w.shard, id, 1, 0, &next, &version,
-		    NULL);
-	}
-	epd_workflow_close(&w);
-	return rc;
-}
-
-static int
-open_store(struct fixture *f, int look)
-{
-	struct epd_config c;
-	struct epd_store_options o = { .config = &c, .create = !look,
-	    .look = look };
-	char store[128];
-
-	epd_config_default(&c);
-	c.log_keep = -1;
-	snprintf(c.memory_dir, sizeof c.memory_dir, "%s/memory", f->dir);
-	snprintf(store, sizeof store, "%s/store", f->dir);
-	c.state_sync = 0;
-	o.path = store;
-	return epd_store_open(&f->s, &o, NULL);
-}
-
-static int
-begin(struct fixture *f)
-{
-	char path[128];
-	int fd;
-
-	memset(f, 0, sizeof *f);
-	strcpy(f->dir, "/tmp/epd-view-XXXXXX");
-	if (!mkdtemp(f->dir))
-		return -errno;
-	snprintf(path, sizeof path, "%s/memory", f->dir);
-	if ((fd = epd_dir_root(path, 1)) < 0)
-		return fd;
-	close(fd);
-	memset(f->base.b, 7, sizeof f->base.b);
-	return open_store(f, 0);
-}
-
-static void
-end(struct fixture *f)
-{
-	int fd = open("/tmp", O_RDONLY | O_DIRECTORY);
-
-	epd_store_close(f->s);
-	epd_file_remove(fd, f->dir + 5);
-	close(fd);
-}
-
-static int
-count(void *arg, const struct epd_state_line *l)
-{
-	(void)l;
-	++*(int *)arg;
-	return 0;
-}
-
-static void
-tally(void *arg, const char *text)
-{
-	printf("# %s\n", text);
-	++*(int *)arg;
-}
+#include "tests/unit/view.h"
 
 static int
 keep(void *arg, const struct epd_sight *v)
@@ -315,6 +162,8 @@ TEST(a_state_as_a_summary)
 	end(&f);
 }
 
+enum { SALT = 77 };
+
 /* s1 has two versions with a run each, s2 stands on the first of them. */
 static int
 make_shared(struct fixture *f)
@@ -353,6 +202,7 @@ make_shared(struct fixture *f)
 		if (rc == 0)
 			rc = epd_tree_drop(t->tree, t->head[1]->v[0].node);
 		t->head[1]->v[0].node = t->head[0]->v[0].node;
+		t->head[1]->salt = SALT;
 	}
 	if (rc == 0)
 		rc = epd_shard_checkpoint(w.shard, NULL);
@@ -393,6 +243,33 @@ TEST(what_states_share_is_divided)
 	CHECK_INT(s.proportional, used);
 	CHECK_INT(s.private, run);
 	CHECK_INT(s.shared, 2 * run);
+	end(&f);
+}
+
+static int
+salt(void *arg, const struct epd_sight *v)
+{
+	*(uint64_t *)arg = v->head->sampling.salt;
+	return 0;
+}
+
+TEST(a_branch_draws_by_itself)
+{
+	struct epd_ref ref = { EPD_REF_STATE, "w1", 1, 0, {{0}} };
+	struct epd_buf b = {0};
+	struct fixture f;
+	uint64_t n;
+
+	CHECK_INT(begin(&f), 0);
+	CHECK_INT(make_shared(&f), 0);
+	CHECK_INT(epd_view_state(f.s, &ref, salt, &n, NULL), 0);
+	CHECK_INT(n, 0);
+	ref.state = 2;
+	CHECK_INT(epd_view_state(f.s, &ref, salt, &n, NULL), 0);
+	CHECK_INT(n, SALT);
+	CHECK_INT(epd_view_json(f.s, &ref, &b, NULL), 0);
+	CHECK(strstr(epd_buf_cstr(&b), "\"salt\": 77"));
+	epd_buf_free(&b);
 	end(&f);
 }
 
@@ -459,6 +336,50 @@ TEST(a_mismatch_is_counted)
 	end(&f);
 }
 
+/* What cannot even be opened is one fault, and counted. */
+TEST(a_damaged_log_is_counted)
+{
+	struct epd_workflow w;
+	struct fixture f;
+	int faults = 0, fd;
+
+	CHECK_INT(begin(&f), 0);
+	/* What was not flushed may be missing. */
+	f.s->config.state_sync = 1;
+	CHECK_INT(make_state(&f, "w1", 0), 0);
+	CHECK_INT(epd_workflow_open(&w, f.s, "w1", 1, NULL), 0);
+	fd = openat(w.dirfd, "log.00000001", O_RDWR);
+	CHECK(fd >= 0);
+	CHECK_INT(pwrite(fd, "damaged", 7, 150), 7);
+	close(fd);
+	epd_workflow_close(&w);
+	CHECK_INT(epd_flow_check(f.s, "w1", tally, &faults, NULL), 1);
+	CHECK_INT(epd_metrics_get(f.s->metrics, EPD_M_REFCOUNT_MISMATCH), 1);
+	end(&f);
+}
+
+/* A state whose pages no run can hold. */
+TEST(a_shape_that_no_page_has)
+{
+	struct epd_workflow w;
+	struct fixture f;
+	int faults = 0;
+
+	CHECK_INT(begin(&f), 0);
+	CHECK_INT(make_state(&f, "w1", 0), 0);
+	for (uint64_t bytes = 0; ; bytes = UINT64_MAX) {
+		CHECK_INT(epd_workflow_open(&w, f.s, "w1", 0, NULL), 0);
+		w.shard->table->head[0]->state.page_bytes = bytes;
+		CHECK_INT(epd_shard_checkpoint(w.shard, NULL), 0);
+		epd_workflow_close(&w);
+		CHECK(epd_flow_check(f.s, "w1", tally, &faults, NULL) > 0);
+		if (bytes)
+			break;
+	}
+	CHECK_INT(epd_metrics_get(f.s->metrics, EPD_M_PAGES_CORRUPT), 2);
+	end(&f);
+}
+
 TEST(gc_sweeps_what_expired_and_orphans)
 {
 	struct epd_swept swept;
@@ -515,29 +436,113 @@ TEST(release_frees_and_is_idempotent)
 	end(&f);
 }
 
+/* The path of the one run there is. */
+static int
+find_run(const struct fixture *f, char path[256])
+{
+	FILE *p;
+
+	snprintf(path, 256, "find %s/memory -type f -path '*/w/*'", f->dir);
+	if (!(p = popen(path, "r")))
+		return -errno;
+	if (!fgets(path, 256, p))
+		*path = '\0';
+	pclose(p);
+	path[strcspn(path, "\n")] = '\0';
+	return *path ? 0 : -ENOENT;
+}
+
+static int
+damage(const char *run)
+{
+	int fd, rc;
+
+	if (chmod(run, 0600) < 0 || (fd = open(run, O_WRONLY)) < 0)
+		return -errno;
+	rc = epd_file_pwrite(fd, "x", 1, 4096 + 10);
+	close(fd);
+	return rc;
+}
+
 TEST(check_tells_a_page_that_is_not_what_the_log_says)
 {
 	struct fixture f;
 	char path[256];
-	int faults = 0, fd;
-	FILE *p;
+	int faults = 0;
 
 	CHECK_INT(begin(&f), 0);
 	CHECK_INT(make_state(&f, "w1", 0), 0);
-	snprintf(path, sizeof path, "find %s/memory -type f -path '*/w/*'",
-	    f.dir);
-	CHECK((p = popen(path, "r")) != NULL);
-	CHECK(fgets(path, sizeof path, p) != NULL);
-	pclose(p);
-	path[strcspn(path, "\n")] = '\0';
-	CHECK_INT(chmod(path, 0600), 0);
-	CHECK((fd = open(path, O_WRONLY)) >= 0);
-	CHECK_INT(pwrite(fd, "x", 1, 4096 + 10), 1);
-	close(fd);
+	CHECK_INT(find_run(&f, path), 0);
+	CHECK_INT(damage(path), 0);
 	CHECK(epd_flow_check(f.s, "w1", tally, &faults, NULL) > 0);
 	CHECK(faults > 0);
 	CHECK_INT(epd_metrics_get(f.s->metrics, EPD_M_PAGES_CORRUPT), faults);
 	CHECK_INT(epd_metrics_get(f.s->metrics, EPD_M_REFCOUNT_MISMATCH), 0);
+	end(&f);
+}
+
+/* What check says of a run, and of a folder of runs, that are shut to it. */
+static int
+shut(struct fixture *f, int got[2], int *faults)
+{
+	char path[256];
+	int rc = begin(f);
+
+	if (rc == 0)
+		rc = make_state(f, "w1", 0);
+	if (rc == 0)
+		rc = find_run(f, path);
+	if (rc == 0 && chmod(path, 0) < 0)
+		rc = -errno;
+	if (rc < 0)
+		return rc;
+	got[0] = epd_flow_check(f->s, "w1", tally, faults, NULL);
+	*strrchr(path, '/') = '\0';
+	if (chmod(path, 0) < 0)
+		return -errno;
+	got[1] = epd_flow_check(f->s, "w1", tally, faults, NULL);
+	return chmod(path, 0700) < 0 ? -errno : 0;
+}
+
+TEST(what_cannot_be_looked_at_is_neither_whole_nor_damaged)
+{
+	const int root = !geteuid();
+	struct fixture f;
+	int got[2] = {0}, faults = 0, rc;
+
+	if (root)
+		CHECK_INT(seteuid(65534), 0);
+	rc = shut(&f, got, &faults);
+	if (root)
+		CHECK_INT(seteuid(0), 0);
+	CHECK_INT(rc, 0);
+	CHECK_INT(got[0], -EACCES);
+	CHECK_INT(got[1], -EACCES);
+	CHECK_INT(faults, 0);
+	CHECK_INT(epd_metrics_get(f.s->metrics, EPD_M_PAGES_CORRUPT), 0);
+	end(&f);
+}
+
+/* By its times the memory tier evicts. */
+TEST(looking_is_no_use_of_a_run)
+{
+	const struct timespec past[2] = { { .tv_sec = 1000 },
+	    { .tv_sec = 2000 } };
+	struct stat was, is;
+	struct fixture f;
+	char path[256];
+	int states;
+
+	CHECK_INT(begin(&f), 0);
+	CHECK_INT(make_state(&f, "w1", 0), 0);
+	CHECK_INT(find_run(&f, path), 0);
+	CHECK_INT(utimensat(AT_FDCWD, path, past, 0), 0);
+	CHECK_INT(stat(path, &was), 0);
+	CHECK_INT(look(&f, &states), 0);
+	CHECK_INT(stat(path, &is), 0);
+	CHECK_INT(is.st_atim.tv_sec, 1000);
+	CHECK(is.st_ctim.tv_sec == was.st_ctim.tv_sec &&
+	    is.st_ctim.tv_nsec == was.st_ctim.tv_nsec);
 	end(&f);
 }
 
@@ -593,18 +598,19 @@ TEST(memory_may_fail_anywhere)
 {
 	struct fixture f;
 	struct nth k;
-	int rc = -ENOMEM, states;
+	int rc, states;
 
 	CHECK_INT(begin(&f), 0);
 	CHECK_INT(make_state(&f, "w1", 0), 0);
 	CHECK_INT(make_state(&f, "w2", 0), 0);
-	for (long i = 0; rc != 0; i++) {
+	for (long i = 0; ; i++) {
 		k.left = i;
 		epd_alloc_hook(refuse, &k);
 		rc = look(&f, &states);
 		epd_alloc_hook(NULL, NULL);
-		if (rc != 0)
-			CHECK_INT(rc, -ENOMEM);
+		if (rc == 0 && k.left >= 0)
+			break;
+		CHECK(rc == 0 || rc == -ENOMEM);
 		CHECK(i < 100000);
 	}
 	CHECK_INT(look(&f, &states), 0);

@@ -2,6 +2,7 @@
 #include "fault.h"
 
 #include <inttypes.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -154,6 +155,11 @@ TEST(looking_makes_no_folder)
 	close(fd);
 	CHECK_INT(epd_memory_used(m, &bytes), 0);
 	CHECK_INT(bytes, RUN_BYTES);
+	CHECK_INT(epd_memory_dir(m, "w2"), -EBADF);
+	CHECK_INT(epd_memory_remove(m, "w1"), -EBADF);
+	CHECK_INT(epd_memory_fit(m, UINT64_MAX, NULL, NULL, NULL, NULL), -EBADF);
+	CHECK(has_run(&t, "w1", 5) && faccessat(t.dir, "mem/epd-" HEX "/w/w2",
+	    F_OK, 0));
 	epd_memory_close(m);
 	/* One that others may write is none of ours. */
 	CHECK_INT(fchmodat(t.dir, "mem/epd-" HEX, 0777, 0), 0);
@@ -176,6 +182,55 @@ TEST(looking_makes_no_folder)
 	}
 	CHECK(faccessat(t.dir, "mem", F_OK, 0) < 0);
 	CHECK_INT(epd_memory_look(&m, t.mem, uuid, "store", 9, NULL), -EINVAL);
+	tier_close(&t);
+}
+
+/* Only what is not there, or another's, counts as empty. */
+TEST(what_cannot_be_looked_at_is_not_empty)
+{
+	static const int errs[] = { EIO, EACCES, EMFILE };
+	struct rlimit all, few;
+	struct epd_memory *m = NULL;
+	struct epd_why why = { "" };
+	struct tier t;
+	int rc = -EMFILE, refused = 0, fd;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	CHECK_INT(put_run(&t, "w1", 5, 0), 0);
+	for (size_t i = 0; i < sizeof errs / sizeof *errs; i++) {
+		fault.only = "openat";
+		fault_arm(1, errs[i], FAULT_ON);
+		rc = epd_memory_look(&m, t.mem, uuid, t.store, 9, &why);
+		CHECK(fault_calls() > 0);
+		CHECK_INT(rc, -errs[i]);
+		CHECK(!m && why.text[0]);
+	}
+	CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), 0);
+	few = all;
+	CHECK((fd = dup(0)) >= 0);
+	close(fd);
+	for (rlim_t n = (rlim_t)fd; rc; n++) {
+		few.rlim_cur = n;
+		CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL);
+		setrlimit(RLIMIT_NOFILE, &all);
+		CHECK(rc == 0 || rc == -EMFILE);
+		refused += rc != 0;
+	}
+	CHECK(refused > 1);
+	fd = epd_memory_find(m, "w1");
+	CHECK(fd >= 0);
+	close(fd);
+	epd_memory_close(m);
+	if (!geteuid()) {
+		CHECK_INT(fchmod(t.dir, 0711), 0);
+		CHECK_INT(seteuid(65534), 0);
+		rc = epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL);
+		CHECK_INT(seteuid(0), 0);
+		CHECK_INT(rc, 0);
+		CHECK_INT(epd_memory_find(m, "w1"), -ENOENT);
+		epd_memory_close(m);
+	}
 	tier_close(&t);
 }
 
