@@ -52,7 +52,7 @@ VERB(show, "show", "[-j] [--tokens | --text] REF ... | -",
     );
 VERB(tree, "tree", "[-j] [WORKFLOW ... | -]",
     "Draw the branches of workflows.",);
-VERB(log, "log", "[-j] [--verify] [WORKFLOW ... | -]",
+VERB(log, "log", "[-jv] [--verify] [WORKFLOW ... | -]",
     "Show the record of all changes, oldest first.",
     { VERIFY, "verify", NULL, "replay it, and say where it contradicts "
 	"itself" },);

@@ -9,8 +9,8 @@ enum { WIDTH = 79, INDENT = 26 };
 const struct cli_option cli_common[] = {
 	{ 'm', "model", "DIR", "checkpoint directory (else the state's, "
 	    "EPD_MODEL, the shipped one)" },
-	{ 'w', "workflow", "NAME", "workflow of what is made; a bare s3 is one "
-	    "of its states" },
+	{ 'w', "workflow", "NAME", "the workflow: of what is made, and of a "
+	    "bare s3" },
 	{ 't', "threads", "N", "threads to compute with (EPD_THREADS)" },
 	{ 'j', "json", NULL, "write JSON, one object a line" },
 	{ 'v', "verbose", NULL, "say more on standard error" },

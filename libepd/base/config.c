@@ -192,12 +192,12 @@ set_int(struct reader *r, const struct key *k, const char *s)
 	    strspn(s, "+-0123456789") != strlen(s))
 		return fault(r, "%s.%s: wants a whole number", k->section,
 		    k->name);
-	if (errno == ERANGE || v < k->min || v > k->max)
-		return fault(r, "%s.%s: wants %lld to %lld", k->section,
-		    k->name, (long long)k->min, (long long)k->max);
 	/* Pages are made of blocks of 16 tokens, and of one or four of them. */
 	if (k->offset == AT(page_tokens) && v != 16 && v != 64)
 		return fault(r, "page.tokens: wants 16 or 64");
+	if (errno == ERANGE || v < k->min || v > k->max)
+		return fault(r, "%s.%s: wants %lld to %lld", k->section,
+		    k->name, (long long)k->min, (long long)k->max);
 	*out = v;
 	return 0;
 }
@@ -263,6 +263,9 @@ set(struct reader *r, const struct key *k)
 	if (strlen(s) >= EPD_CONFIG_STR)
 		return fault(r, "%s.%s: longer than %d bytes", k->section,
 		    k->name, EPD_CONFIG_STR - 1);
+	/* From elsewhere the same store would have another tier. */
+	if (k->offset == AT(memory_dir) && *s && *s != '/')
+		return fault(r, "page.memory_dir: wants a path from /");
 	strcpy(field, s);
 	return 0;
 }

@@ -377,5 +377,6 @@ epd_flow_check(struct epd_store *s, const char *workflow,
 		return rc;
 	c.about = "features";
 	rc = epd_feature_check(s->features, counted_elsewhere, &c);
-	return rc < 0 ? rc : c.faults;
+	return rc < 0 ? epd_why(why, rc, "features: %s", epd_strerror(rc)) :
+	    c.faults;
 }

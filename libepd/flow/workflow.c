@@ -195,6 +195,31 @@ settle(struct epd_workflow *w, const struct epd_shard_options *how,
 	return epd_shard_catch_up(w->shard, why);
 }
 
+/*
+ * A damaged tip keeps readers out until a writer comes, who finds in the log
+ * what it said; of other damage a writer changes nothing.
+ */
+static int
+open_shard(struct epd_workflow *w, const struct epd_store *s,
+    const struct epd_shard_options *how, struct epd_why *why)
+{
+	struct epd_shard_options o = *how;
+	struct epd_shard *writer;
+	int rc = epd_shard_open(&w->shard, w->dirfd, &o, why);
+
+	if (rc != EPD_ECORRUPT || !o.read_only || s->read_only)
+		return rc;
+	o.read_only = 0;
+	if (epd_shard_open(&writer, w->dirfd, &o, NULL) < 0)
+		return rc;
+	epd_shard_close(writer);
+	epd_log(&s->log, "op=mend workflow=%s why=\"%s\"", w->name,
+	    why ? why->text : "");
+	if (why)
+		*why->text = '\0';
+	return epd_shard_open(&w->shard, w->dirfd, how, why);
+}
+
 /* No folder there, or something else in its place. */
 static int
 is_absent(int rc)
@@ -228,7 +253,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
 		    "no such workflow" : epd_strerror(rc));
 	}
-	if ((rc = epd_shard_open(&w.shard, w.dirfd, &o, why)) < 0) {
+	if ((rc = open_shard(&w, s, &o, why)) < 0) {
 		/* A workflow whose maker died before its first record. */
 		if (rc == -ENOENT)
 			rc = epd_why(why, EPD_ENOTHING, "%s: empty workflow",

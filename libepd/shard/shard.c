@@ -176,6 +176,19 @@ make(struct epd_shard *s, struct epd_why *why)
 	return rc;
 }
 
+/* There was no log: none at all, lost, or begun since. */
+static int
+load_late(struct epd_shard *s, struct epd_why *why)
+{
+	struct epd_why lost = { "" };
+	int gone = epd_wal_lost(s->wal, &lost), rc = epd_shard_load(s, why);
+
+	if (rc != -ENOENT)
+		return rc;
+	return gone ? epd_why(why, gone, "%s", lost.text) :
+	    epd_why(why, rc, "no log here");
+}
+
 /* Read what is published; settle the rest if this handle may write. */
 static int
 start(struct epd_shard *s, struct epd_why *why)
@@ -183,10 +196,10 @@ start(struct epd_shard *s, struct epd_why *why)
 	struct epd_why busy = { "" };
 	int rc = epd_shard_load(s, why), damaged;
 
-	if (rc == -ENOENT && !s->o.read_only)
-		rc = make(s, why);
+	if (rc == -ENOENT)
+		rc = s->o.read_only ? load_late(s, why) : make(s, why);
 	if (rc)
-		return rc == -ENOENT ? epd_why(why, rc, "no log here") : rc;
+		return rc;
 	rc = epd_shard_catch_up(s, why);
 	if (s->o.read_only)
 		return rc;

@@ -108,6 +108,17 @@ epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why)
 }
 
 int
+epd_wal_lost(struct epd_wal *w, struct epd_why *why)
+{
+	int rc = epd_wal_read_tip(w, 0, why);
+
+	if (!rc && !w->tip_bad && w->tip.lsn)
+		rc = epd_why(why, EPD_ECORRUPT, "tip: speaks of record %llu, "
+		    "but there is no log", (unsigned long long)w->tip.lsn);
+	return rc;
+}
+
+int
 epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why)
 {

@@ -55,6 +55,8 @@ int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 int epd_wal_unsettled(struct epd_wal *w);
 /* 1: the tip was absent or damaged when last read. */
 int epd_wal_tipless(const struct epd_wal *w);
+/* Where there is no log: EPD_ECORRUPT if the tip speaks of one. */
+int epd_wal_lost(struct epd_wal *w, struct epd_why *why);
 
 /* The following are for who holds the workflow's lock. */
 

@@ -130,14 +130,10 @@ epd_wal_begin(struct epd_wal *w, struct epd_why *why)
 	struct epd_segment s = {
 		.number = 1, .base = 1, .wall_ms = epd_clock_wall_ms(),
 	};
-	int rc;
+	int rc = epd_wal_lost(w, why);
 
-	rc = epd_wal_read_tip(w, 0, why);
 	if (rc)
 		return rc;
-	if (!w->tip_bad && w->tip.lsn)
-		return epd_why(why, EPD_ECORRUPT, "tip: speaks of record %llu, "
-		    "but there is no log", (unsigned long long)w->tip.lsn);
 	if (getrandom(s.uuid, 16, 0) != 16 ||
 	    getrandom(&s.salt, sizeof s.salt, 0) != sizeof s.salt)
 		return -EIO;

@@ -276,3 +276,41 @@ epd-state: w2/s7: no such state' ]
 	run --separate-stderr -1 epd-prefill --store plain -p x
 	[[ $stderr == *'holds other files'* ]]
 }
+
+@test "a lost tip is restored by whoever comes first, and nothing else changes" {
+	s=$(ask)
+	epd-decode -n 2 "$s"
+	cp -a "$EPD_STORE" kept
+	for how in 'rm -f' 'truncate -s 10' 'truncate -s 0'; do
+		for verb in 'epd-decode -n 1' 'epd-state show' 'epd-prefill -p x'; do
+			rm -rf "$EPD_STORE"
+			cp -a kept "$EPD_STORE"
+			$how "$EPD_STORE/w/w1/tip"
+			$verb "$s"
+			epd-state check
+		done
+	done
+}
+
+@test "a log that is gone is damage, not an empty workflow" {
+	ask
+	mv "$EPD_STORE/w/w1/log.00000001" .
+	for verb in ls check 'show w1/s1' 'log w1' tree; do
+		run -5 --separate-stderr epd-state $verb
+		[[ $stderr$output == *"tip: speaks of record 1, but there is no log"* ]]
+	done
+	run -5 epd-prefill -p x w1/s1
+	run -5 epd-state gc
+	mv log.00000001 "$EPD_STORE/w/w1"
+	epd-state show w1/s1
+}
+
+@test "few descriptors are no damage" {
+	ask
+	ask
+	for n in 6 7 8 9 10 11 12 13 14 16 18 20; do
+		status=0
+		(ulimit -n $n; epd-state check) >out 2>err || status=$?
+		[ "$status" -ne 5 ] && [ "$status" -lt 128 ]
+	done
+}

@@ -88,7 +88,7 @@ put_S(struct epd_buf *b, const void *field, const char *lo, int64_t hi)
 {
 	(void)lo;
 	(void)hi;
-	epd_buf_fmt(b, "\"x %s\"", (const char *)field);
+	epd_buf_fmt(b, "\"/x %s\"", (const char *)field);
 }
 
 static void
@@ -233,6 +233,9 @@ TEST(faults_name_file_line_and_key)
 		{ "state:\n  lock_timeout_ms: 600001\n",
 		    "2: state.lock_timeout_ms: wants 1 to 600000" },
 		{ "page:\n  tokens: 32\n", "2: page.tokens: wants 16 or 64" },
+		{ "page:\n  tokens: 8\n", "2: page.tokens: wants 16 or 64" },
+		{ "page:\n  memory_dir: shm\n",
+		    "2: page.memory_dir: wants a path from /" },
 		{ "page:\n  dtype: fp8\n",
 		    "2: page.dtype: wants one of bf16|f32" },
 		{ "page:\n  dtype: bf\n",

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/kern/rope.h"
@@ -16,6 +17,18 @@ cores(void)
 	if (sched_getaffinity(0, sizeof set, &set) == 0)
 		n = CPU_COUNT(&set);
 	return n < 1 ? 1 : n > EPD_POOL_MAX ? EPD_POOL_MAX : n;
+}
+
+/* A name that some machine or build knows? */
+static int
+is_isa(const char *name)
+{
+	static const char *const all[] = { "scalar", "avx2", "avx512" };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!name || !strcmp(name, all[i]))
+			return 1;
+	return 0;
 }
 
 int
@@ -33,6 +46,9 @@ epd_engine_new(struct epd_engine **out, const struct epd_model *m, int threads,
 	e->m = m;
 	if (!(e->kern = epd_kern_get(isa))) {
 		epd_free(e);
+		if (!is_isa(isa))
+			return epd_why(why, EPD_EUSAGE, "%.40s: not scalar, "
+			    "avx2 or avx512", isa);
 		return epd_why(why, EPD_EUNSUPPORTED,
 		    "this machine or build lacks the instruction set %.40s",
 		    isa ? isa : "asked for");

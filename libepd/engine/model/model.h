@@ -76,7 +76,8 @@ struct epd_engine;
 /*
  * Threads and working memory for a model.  threads 0: one a core.  isa NULL:
  * the best; else scalar, avx2, avx512.  One caller at a time.
- * Fails: EPD_EUNSUPPORTED (isa this machine lacks), -ENOMEM.
+ * Fails: EPD_EUNSUPPORTED (isa this machine lacks), EPD_EUSAGE (isa is none),
+ * -ENOMEM.
  */
 int epd_engine_new(struct epd_engine **out, const struct epd_model *m,
     int threads, const char *isa, struct epd_why *why);
