@@ -71,6 +71,26 @@ open_tokens(struct epd_session *s, struct epd_why *why)
 	    s->store->cache, file, why);
 }
 
+/* The checkpoint's own files; what is wrong with one names the folder too. */
+static int
+open_model(struct epd_session *s, const char *path, struct epd_why *why)
+{
+	struct epd_why inner = { "" };
+	int rc = epd_model_open(&s->model, path, &inner);
+
+	if (rc == 0) {
+		s->info = epd_model_info(s->model);
+		rc = open_tokens(s, &inner);
+	}
+	if (rc == 0)
+		rc = epd_chat_template(&s->template, s->template_hash,
+		    epd_model_dirfd(s->model), &inner);
+	if (rc < 0 && strncmp(inner.text, path, strlen(path)))
+		return epd_why(why, rc, "%s: %s", path, *inner.text ?
+		    inner.text : epd_strerror(rc));
+	return rc < 0 ? epd_why(why, rc, "%s", inner.text) : 0;
+}
+
 int
 epd_session_open(struct epd_session **out, struct epd_store *store,
     const struct epd_session_options *o, struct epd_why *why)
@@ -86,12 +106,7 @@ epd_session_open(struct epd_session **out, struct epd_store *store,
 		rc = -ENOMEM;
 		goto fail;
 	}
-	if ((rc = epd_model_open(&s->model, o->model, why)) < 0)
-		goto fail;
-	s->info = epd_model_info(s->model);
-	if ((rc = open_tokens(s, why)) < 0 ||
-	    (rc = epd_chat_template(&s->template, s->template_hash,
-	    epd_model_dirfd(s->model), why)) < 0 ||
+	if ((rc = open_model(s, o->model, why)) < 0 ||
 	    (rc = epd_weights_snapshot(store, s->model, s->snapshot, why)) < 0)
 		goto fail;
 	if (store->config.page_tokens != 16 && store->config.page_tokens != 64) {

@@ -358,3 +358,12 @@ Hi there<|im_end|>
 	TERM=xterm script -qec 'epd-prefill -q -f long' /dev/null >out
 	run -1 grep -q prefill out
 }
+
+@test "what is wrong with a checkpoint names its folder" {
+	mkdir wrong
+	for verb in 'epd-prefill -p x' "epd-encode $pictures/000_0.png"; do
+		run -4 --separate-stderr $verb -m wrong
+		[[ $stderr == *"wrong: config.json: No such file or directory" ]]
+		[ "$(grep -o wrong <<<"$stderr" | wc -l)" -eq 1 ]
+	done
+}
