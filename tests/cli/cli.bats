@@ -120,7 +120,7 @@ helps() {
 		[[ $stderr == *'no store'* ]]
 	)
 	run -2 env EPD_THREADS=x epd-state ls
-	run --separate-stderr -1 env EPD_ISA=mmx epd-encode "$pictures/000_0.png"
+	run --separate-stderr -2 env EPD_ISA=mmx epd-encode "$pictures/000_0.png"
 	[[ $stderr == *mmx* ]]
 	run --separate-stderr env EPD_LOG=debug epd-prefill -p x
 	[[ $stderr == *'epd-prefill: op='* ]]
