@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "cmd/cli.h"
 
 enum { SCHEMA = 1 };		/* of everything -j writes */
@@ -138,16 +139,21 @@ cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 {
 	const char *text = why && why->text[0] ? why->text : epd_strerror(rc);
 	size_t n = operand ? strlen(operand) : 0;
+	/* As sentences have it, so that it can be found in one. */
+	char *shown = n ? epd_strdup(operand) : NULL;
 	char label[64] = "";
 
+	if (shown)
+		cli_tidy(shown, n);
 	if (c->verbose)
 		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
-	text += repeated(text, operand ? operand : "");
-	if (n && named(text, operand))
+	text += repeated(text, shown ? shown : "");
+	if (shown && named(text, shown))
 		n = 0;
 	/* A verb's name is the program's and its own. */
 	cli_say(c, "%.*s: %s%s%s%s", (int)strcspn(c->command->name, " "),
 	    c->command->name, n ? operand : "", n ? ": " : "", text, label);
+	epd_free(shown);
 	if (c->json)
 		fail_json(c, operand, rc, text);
 	cli_status(c, epd_exitcode(rc));

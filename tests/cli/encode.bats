@@ -104,3 +104,8 @@ load helper
 	[ "$a" != "$b" ]
 	[ "$b" = "$c" ]
 }
+
+@test "a name with control characters is said once, and drives no terminal" {
+	run -4 --separate-stderr epd-encode $'a\nb'
+	[ "$stderr" = 'epd-encode: a?b: No such file or directory' ]
+}
