@@ -100,7 +100,9 @@ token_open(const char *path)
 static inline int
 token_new_dir(char path[64])
 {
-	snprintf(path, 64, "/tmp/epd-token-XXXXXX");
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(path, 64, "%s/epd-token-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(path))
 		golden_die(path, "cannot be made");
 	return token_open_dir(path);
@@ -110,8 +112,8 @@ static inline void
 token_drop_dir(int fd, const char *path)
 {
 	close(fd);
-	fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	epd_file_remove(fd, strrchr(path, '/') + 1);
+	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	epd_file_remove(fd, path + 1);
 	close(fd);
 }
 

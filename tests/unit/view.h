@@ -122,11 +122,13 @@ open_store(struct fixture *f, int look)
 static inline int
 begin(struct fixture *f)
 {
+	const char *tmp = getenv("TMPDIR");
 	char path[128];
 	int fd;
 
 	memset(f, 0, sizeof *f);
-	strcpy(f->dir, "/tmp/epd-view-XXXXXX");
+	snprintf(f->dir, sizeof f->dir, "%s/epd-view-XXXXXX",
+	    tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(f->dir))
 		return -errno;
 	snprintf(path, sizeof path, "%s/memory", f->dir);
@@ -140,10 +142,10 @@ begin(struct fixture *f)
 static inline void
 end(struct fixture *f)
 {
-	int fd = open("/tmp", O_RDONLY | O_DIRECTORY);
+	int fd = open("/", O_RDONLY | O_DIRECTORY);
 
 	epd_store_close(f->s);
-	epd_file_remove(fd, f->dir + 5);
+	epd_file_remove(fd, f->dir + 1);
 	close(fd);
 }
 
