@@ -1,6 +1,7 @@
 /* model_run.c - positions, towers and forward passes at their edges. */
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "tests/check.h"
 #include "tests/seq.h"
@@ -456,13 +457,13 @@ TEST(denormals_stay)
 #endif
 }
 
-static long left;
+static atomic_long left;	/* threads allocate too */
 
 static int
 refuse(void *arg, size_t n)
 {
 	(void)arg, (void)n;
-	return left-- == 0;
+	return atomic_fetch_sub(&left, 1) == 0;
 }
 
 /* Open, encode and forward with each allocation failing in turn. */
@@ -480,7 +481,7 @@ TEST(without_memory)
 		float rows[3 * 6 * 64], x[560];
 		int rc;
 
-		left = nth;
+		atomic_store(&left, nth);
 		epd_alloc_hook(refuse, NULL);
 		rc = epd_model_open(&m, GOLDEN "checkpoints/qwen2vl-tiny",
 		    NULL);
