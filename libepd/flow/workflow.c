@@ -176,48 +176,47 @@ epd_workflow_make(struct epd_store *s, const char *name,
 	return 0;
 }
 
-/*
- * More is in the log than is published: let a writer settle it, if nobody holds
- * the lock and the store may be written; else what is published must do.
- */
+/* A writer comes and goes: what a crash left in the log it settles. */
 static int
-settle(struct epd_workflow *w, const struct epd_shard_options *how,
-    struct epd_why *why)
+settle(const struct epd_workflow *w, const struct epd_shard_options *how,
+    uint64_t lock_timeout_ms)
 {
 	struct epd_shard_options o = *how;
 	struct epd_shard *writer;
+	int rc;
 
 	o.read_only = 0;
-	o.lock_timeout_ms = 0;
-	if (epd_shard_open(&writer, w->dirfd, &o, NULL) < 0)
-		return 0;
-	epd_shard_close(writer);
-	return epd_shard_catch_up(w->shard, why);
+	o.lock_timeout_ms = lock_timeout_ms;
+	if ((rc = epd_shard_open(&writer, w->dirfd, &o, NULL)) == 0)
+		epd_shard_close(writer);
+	return rc;
 }
 
 /*
  * A damaged tip keeps readers out until a writer comes, who finds in the log
- * what it said; of other damage a writer changes nothing.
+ * what it said; of other damage a writer changes nothing.  Where more is in the
+ * log than is published and the lock is held, what is published must do.
  */
 static int
 open_shard(struct epd_workflow *w, const struct epd_store *s,
-    const struct epd_shard_options *how, struct epd_why *why)
+    const struct epd_shard_options *o, struct epd_why *why)
 {
-	struct epd_shard_options o = *how;
-	struct epd_shard *writer;
-	int rc = epd_shard_open(&w->shard, w->dirfd, &o, why);
+	int rc = epd_shard_open(&w->shard, w->dirfd, o, why);
 
-	if (rc != EPD_ECORRUPT || !o.read_only || s->read_only)
+	if (!o->read_only || s->read_only)
 		return rc;
-	o.read_only = 0;
-	if (epd_shard_open(&writer, w->dirfd, &o, NULL) < 0)
-		return rc;
-	epd_shard_close(writer);
-	epd_log(&s->log, "op=mend workflow=%s why=\"%s\"", w->name,
-	    why ? why->text : "");
-	if (why)
-		*why->text = '\0';
-	return epd_shard_open(&w->shard, w->dirfd, how, why);
+	if (rc == EPD_ECORRUPT) {
+		if (settle(w, o, o->lock_timeout_ms) < 0)
+			return rc;
+		epd_log(&s->log, "op=mend workflow=%s why=\"%s\"", w->name,
+		    why ? why->text : "");
+		if (why)
+			*why->text = '\0';
+		return epd_shard_open(&w->shard, w->dirfd, o, why);
+	}
+	if (rc == 0 && epd_shard_unsettled(w->shard) && settle(w, o, 0) == 0)
+		rc = epd_shard_catch_up(w->shard, why);
+	return rc;
 }
 
 /* No folder there, or something else in its place. */
@@ -263,9 +262,6 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 			    why->text : epd_strerror(rc));
 		goto fail;
 	}
-	if (read_only && !s->read_only && epd_shard_unsettled(w.shard) &&
-	    (rc = settle(&w, &o, why)) < 0)
-		goto fail;
 	w.runs = read_only ? epd_memory_find(s->memory, name) :
 	    epd_memory_dir(s->memory, name);
 	if (read_only && is_absent(w.runs)) {

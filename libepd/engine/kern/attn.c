@@ -42,12 +42,6 @@ struct desk {
 	float s[PANEL * EPD_UNIT];
 };
 
-static long
-least(long a, long b)
-{
-	return a < b ? a : b;
-}
-
 /* n queries go in panels as equal as can be: seven are 4 + 3, not 6 + 1. */
 static long
 panel(const struct job *j, long n)
@@ -93,7 +87,7 @@ pack(const struct job *j, long head, long row, long rows, float *a)
 	const int d = j->kv->dim;
 
 	for (long i = 0; i < n; i += qr) {
-		long m = least(qr, n - i);
+		long m = epd_least(qr, n - i);
 
 		for (long k = 0; k < m; k++) {
 			long r = row + (i + k) / j->group;
@@ -152,13 +146,13 @@ unit(const struct job *j, struct desk *desk, long head, long row, long n,
 
 	find(j, head, row, pages, at, most, &p);
 	for (long i = 0; i < n; i += qr, a += qr * d, st += qr) {
-		int m = (int)least(qr, n - i);
+		int m = (int)epd_least(qr, n - i);
 
 		for (int k = 0; k < m; k++) {
 			long sees = j->rows[row + (i + k) / j->group].tokens;
 
 			valid[k] = (int)(sees <= at ? 0 :
-			    least(sees - at, EPD_UNIT));
+			    epd_least(sees - at, EPD_UNIT));
 		}
 		j->kern->score(kv->type, m, blocks, d, a, p.k, p.kahead,
 		    desk->s);
@@ -193,13 +187,13 @@ span(const struct job *j, struct desk *desk, long head, long row, long rows,
 
 	for (long i = 0; i < rows; i++) {
 		most = r[i].tokens > most ? r[i].tokens : most;
-		fewest = least(fewest, r[i].tokens);
+		fewest = epd_least(fewest, r[i].tokens);
 	}
-	most = least(most, (s + 1) * EPD_SPAN);
+	most = epd_least(most, (s + 1) * EPD_SPAN);
 	clear(j, st, rows * g);
 	for (long at = s * EPD_SPAN; at < most; at += EPD_UNIT) {
 		const void *const *p = r->pages + at / page;
-		long n = least(most - at, EPD_UNIT);
+		long n = epd_least(most - at, EPD_UNIT);
 
 		if (one_table || (fewest - at >= n && agree(j, row, rows,
 		    at / page, (n + page - 1) / page))) {
@@ -212,7 +206,7 @@ span(const struct job *j, struct desk *desk, long head, long row, long rows,
 				unit(j, desk, head, row + i, g,
 				    desk->each + i * stride, st + i * g,
 				    r[i].pages + at / page, at,
-				    (int)least(r[i].tokens - at, EPD_UNIT));
+				    (int)epd_least(r[i].tokens - at, EPD_UNIT));
 	}
 }
 
@@ -266,7 +260,7 @@ whole(void *arg, long item, int who)
 {
 	struct job *j = arg;
 	long head = item % j->kv->heads, row = item / j->kv->heads * j->block;
-	long rows = least(j->block, j->n - row), q = rows * j->group;
+	long rows = epd_least(j->block, j->n - row), q = rows * j->group;
 	long spans = spans_of(j, row, rows);
 	struct desk desk;
 
@@ -298,7 +292,7 @@ one_span(void *arg, long item, int who)
 	struct job *j = arg;
 	long s = item % j->spans, head = item / j->spans % j->kv->heads;
 	long block = item / j->spans / j->kv->heads, row = block * j->block;
-	long rows = least(j->block, j->n - row);
+	long rows = epd_least(j->block, j->n - row);
 	struct desk desk;
 
 	if (s >= spans_of(j, row, rows))
@@ -315,7 +309,7 @@ join(void *arg, long item, int who)
 {
 	struct job *j = arg;
 	long head = item % j->kv->heads, block = item / j->kv->heads;
-	long row = block * j->block, rows = least(j->block, j->n - row);
+	long row = block * j->block, rows = epd_least(j->block, j->n - row);
 	long spans = spans_of(j, row, rows);
 
 	(void)who;
@@ -341,7 +335,7 @@ epd_attend(const struct epd_kern *kern, struct epd_pool *pool,
 
 	if (n <= 0)
 		return 0;
-	j.block = least(n, QUERIES / j.group > 0 ? QUERIES / j.group : 1);
+	j.block = epd_least(n, QUERIES / j.group > 0 ? QUERIES / j.group : 1);
 	j.blocks = (n + j.block - 1) / j.block;
 	items = j.blocks * kv->heads;
 	j.spans = spans_of(&j, 0, n);

@@ -38,12 +38,6 @@ struct job {
 	long held[EPD_POOL_MAX];	/* block packed in a worker's scratch */
 };
 
-static long
-least(long a, long b)
-{
-	return a < b ? a : b;
-}
-
 /* Panels as equal as can be: eight rows are 4 + 4, not 6 + 2. */
 static long
 panel(const struct job *j, long rows)
@@ -57,14 +51,14 @@ panel(const struct job *j, long rows)
 static long
 part_of(const struct job *j, long k)
 {
-	return least(j->part, j->w->k - k);
+	return epd_least(j->part, j->w->k - k);
 }
 
 /* [part][panel][k / 16][row][16], and after it the lanes. */
 static float *
 pack_block(struct job *j, long block, int who)
 {
-	const long row = block * j->rows, rows = least(j->rows, j->m - row);
+	const long row = block * j->rows, rows = epd_least(j->rows, j->m - row);
 	const long mr = panel(j, rows);
 	const long lanes = j->part < j->k16 ? j->rows * j->chunk * 16 : 0;
 	float *a = epd_pool_scratch(j->pool, who,
@@ -76,7 +70,7 @@ pack_block(struct job *j, long block, int who)
 		long n = part_of(j, k), n16 = (n + 15) / 16 * 16;
 
 		for (long i = 0; i < rows; i += mr)
-			j->kern->pack(j->w->type, (int)least(mr, rows - i), n,
+			j->kern->pack(j->w->type, (int)epd_least(mr, rows - i), n,
 			    j->x + (row + i) * j->ldx + k, j->ldx,
 			    a + rows * k + i * n16);
 	}
@@ -94,7 +88,7 @@ panels(const struct job *j, struct epd_tile *g, long row, long rows, long col,
 	float *lanes = g->lanes;
 
 	for (long i = 0; i < rows; i += mr) {
-		g->rows = (int)least(mr, rows - i);
+		g->rows = (int)epd_least(mr, rows - i);
 		g->a = a + i * k16;
 		g->y = j->y + (row + i) * j->ldy + col;
 		g->lanes = lanes + i * g->cols * 16;
@@ -110,8 +104,8 @@ item(void *arg, long n, int who)
 	const struct epd_weight *w = j->w;
 	const long size = w->type == EPD_F32 ? 4 : 2;
 	const long block = n / j->chunks, from = n % j->chunks * j->chunk;
-	const long end = least(from + j->chunk, w->n), row = block * j->rows;
-	const long rows = least(j->rows, j->m - row);
+	const long end = epd_least(from + j->chunk, w->n), row = block * j->rows;
+	const long rows = epd_least(j->rows, j->m - row);
 	struct epd_tile g = {
 		.type = w->type, .ldw = w->k, .ldy = j->ldy,
 	};
@@ -126,7 +120,7 @@ item(void *arg, long n, int who)
 		g.last = k + j->part >= w->k;
 		g.k = part_of(j, k);
 		for (long col = from; col < end; col += GROUP) {
-			g.cols = (int)least(GROUP, end - col);
+			g.cols = (int)epd_least(GROUP, end - col);
 			g.w = (const char *)w->data + (col * w->k + k) * size;
 			g.bias = j->bias ? j->bias + col : NULL;
 			g.lanes = a + j->rows * j->k16 +
@@ -149,7 +143,7 @@ divide(struct job *j)
 		parts = (j->k16 + PART - 1) / PART;
 		j->part = (j->k16 / 16 + parts - 1) / parts * 16;
 	}
-	fit = least(room / j->part, MAXROWS) / mr * mr;
+	fit = epd_least(room / j->part, MAXROWS) / mr * mr;
 	if (fit < mr)
 		fit = mr;
 	blocks = (j->m + fit - 1) / fit;
@@ -187,9 +181,9 @@ epd_gemm(const struct epd_kern *kern, struct epd_pool *pool, long m,
 
 	/* Some eight items a thread, so that a late thread costs little. */
 	j.chunk = w->n * blocks / (8 * threads) / 4 * 4;
-	j.chunk = least(j.chunk < 4 ? 4 : j.chunk, MAXCHUNK);
+	j.chunk = epd_least(j.chunk < 4 ? 4 : j.chunk, MAXCHUNK);
 	if (j.part < j.k16)
-		j.chunk = least(j.chunk, GROUP);
+		j.chunk = epd_least(j.chunk, GROUP);
 	j.chunks = (w->n + j.chunk - 1) / j.chunk;
 	epd_pool_run(pool, item, &j, blocks * j.chunks);
 	return atomic_load(&j.failed) ? -ENOMEM : 0;

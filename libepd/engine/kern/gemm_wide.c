@@ -30,12 +30,6 @@ struct job {
 };
 
 static long
-least(long a, long b)
-{
-	return a < b ? a : b;
-}
-
-static long
 spread_size(const struct job *j, long rows)
 {
 	return 16 * epd_wide_apart(j->steps, rows * 4);
@@ -55,7 +49,7 @@ spread(void *arg, long n, int who)
 	long row = n * j->panel;
 
 	(void)who;
-	j->kern->spread((int)least(j->panel, j->m - row), j->w->k,
+	j->kern->spread((int)epd_least(j->panel, j->m - row), j->w->k,
 	    j->x + row * j->ldx, j->ldx,
 	    (float *)(j->a + n * spread_size(j, j->panel)));
 }
@@ -66,7 +60,7 @@ item(void *arg, long n, int who)
 	struct job *j = arg;
 	const struct epd_weight *w = j->w;
 	const long size = w->type == EPD_F32 ? 4 : 2, turned = turned_size(j);
-	const long from = n * j->cols, end = least(from + j->cols, w->n);
+	const long from = n * j->cols, end = epd_least(from + j->cols, w->n);
 	char *b = epd_pool_scratch(j->pool, who,
 	    (size_t)(turned * (j->cols / COLS)));
 
@@ -75,15 +69,15 @@ item(void *arg, long n, int who)
 		return;
 	}
 	for (long col = from; col < end; col += COLS)
-		j->kern->turn(w->type, (int)least(COLS, end - col), w->k,
+		j->kern->turn(w->type, (int)epd_least(COLS, end - col), w->k,
 		    (const char *)w->data + col * w->k * size, w->k,
 		    b + (col - from) / COLS * turned);
 	for (long row = 0, p = 0; row < j->m; row += j->panel, p++)
 		for (long col = from; col < end; col += COLS) {
 			struct epd_wide g = {
 				.type = w->type, .steps = j->steps,
-				.rows = (int)least(j->panel, j->m - row),
-				.cols = (int)least(COLS, end - col),
+				.rows = (int)epd_least(j->panel, j->m - row),
+				.cols = (int)epd_least(COLS, end - col),
 				.a = j->a + p * spread_size(j, j->panel),
 				.b = b + (col - from) / COLS * turned,
 				.bias = j->bias ? j->bias + col : NULL,
@@ -120,11 +114,11 @@ epd_gemm_wide(const struct epd_kern *kern, struct epd_pool *pool, long m,
 
 	rows = block_rows(&j, m);
 	j.cols = epd_pool_cache(pool) / 4 / turned_size(&j) * COLS;
-	j.cols = least(j.cols, w->n / (4 * threads) / COLS * COLS);
+	j.cols = epd_least(j.cols, w->n / (4 * threads) / COLS * COLS);
 	if (j.cols < COLS)
 		j.cols = COLS;
 	for (long i = 0; i < m; i += rows) {
-		j.m = least(rows, m - i);
+		j.m = epd_least(rows, m - i);
 		panels = (j.m + kern->wr - 1) / kern->wr;
 		j.panel = (j.m + panels - 1) / panels;
 		panels = (j.m + j.panel - 1) / j.panel;

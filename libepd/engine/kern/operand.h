@@ -48,6 +48,12 @@ struct epd_wide {
 	long ldy;
 };
 
+static inline long
+epd_least(long a, long b)
+{
+	return a < b ? a : b;
+}
+
 /*
  * Both hold elements of index k mod 16 together, steps of them, in runs this
  * many bytes apart: an odd number of cache lines, so that sixteen runs written
