@@ -233,6 +233,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 	struct epd_shard_options o = {
 		.metrics = s->metrics,
 		.log = &s->log,
+		.procs = s->procs,
 		.lock_timeout_ms = (uint64_t)s->config.lock_timeout_ms,
 		.checkpoint_bytes = (uint64_t)s->config.checkpoint_bytes,
 		.log_keep = s->config.log_keep,

@@ -14,82 +14,17 @@
 
 #define LLU(x) ((unsigned long long)(x))
 
-static const char *
-keep_str(struct epd_arena *a, const char *s)
+const char *
+epd_apply_str(struct epd_table *t, const char *s)
 {
 	size_t n = strlen(s) + 1;
-	char *p = epd_arena_add(a, n);
+	char *p = epd_arena_add(&t->arena, n);
 
 	return p ? memcpy(p, s, n) : NULL;
 }
 
-/* Copy a body into the arena, if it is one that can stand behind start tokens. */
-static int
-keep_body(struct epd_table *t, const struct epd_rec *r, struct epd_span body,
-    const struct epd_state *s, uint64_t start, struct epd_change *c,
-    struct epd_why *why)
-{
-	struct epd_body *b;
-	struct epd_glance g;
-	int rc;
-
-	rc = epd_body_check(body, s->page_tokens, start, &g, why);
-	if (rc)
-		return rc;
-	b = epd_arena_add(&t->arena, sizeof *b + body.n);
-	if (!b)
-		return -ENOMEM;
-	*b = (struct epd_body){
-		.p = memcpy(b + 1, body.p, body.n), .n = (uint32_t)body.n,
-		.run = g.run, .wall_ms = r->wall_ms,
-	};
-	c->body = b;
-	c->tokens = g.nids;
-	rc = epd_tree_reserve(t->tree, t->pending + 1);
-	if (!rc)
-		t->pending++;
-	else
-		c->body = NULL;
-	return rc;
-}
-
-static int
-prepare_create(struct epd_table *t, const struct epd_rec *r,
-    struct epd_change *c, struct epd_why *why)
-{
-	struct epd_create in;
-	struct epd_state *s;
-	int rc;
-
-	rc = epd_create_unpack(r->payload, &in);
-	if (rc)
-		return rc;
-	if (in.id != t->next_state || in.id == UINT32_MAX)
-		return epd_why(why, EPD_ECORRUPT, "state s%u where s%u is next",
-		    in.id, t->next_state);
-	if (!epd_life_state(EPD_STATE_NONE, EPD_STATE_ACTIVE, EPD_KIND_CREATE))
-		return EPD_ESTATUS;
-	rc = epd_head_new(&c->head, 1);
-	if (!rc)
-		rc = epd_table_reserve(t, t->pending + 1);
-	if (rc)
-		return rc;
-	s = &c->head->state;
-	*s = in.state;
-	s->id = in.id;
-	s->status = EPD_ACTIVE;
-	s->created_ms = r->wall_ms;
-	s->model_path = keep_str(&t->arena, s->model_path);
-	s->tenant = keep_str(&t->arena, s->tenant);
-	s->fingerprint = keep_str(&t->arena, s->fingerprint);
-	if (!s->model_path || !s->tenant || !s->fingerprint)
-		return -ENOMEM;
-	return keep_body(t, r, in.body, s, 0, c, why);
-}
-
-/* The state, if the verb may be done to it. */
-static int
-meant(const struct epd_table *t, uint32_t id, enum epd_kind verb,
+int
+epd_apply_moved(const struct epd_table *t, uint32_t id, enum epd_kind verb,
     enum epd_state_life to, struct epd_head **out, struct epd_why *why)
 {
 	struct epd_head *h = epd_table_find(t, id);
@@ -105,32 +40,27 @@ meant(const struct epd_table *t, uint32_t id, enum epd_kind verb,
 	return 0;
 }
 
-static int
-prepare_advance(struct epd_table *t, const struct epd_rec *r,
-    struct epd_change *c, struct epd_why *why)
+int
+epd_apply_meant(const struct epd_table *t, uint32_t id, enum epd_kind verb,
+    enum epd_state_life to, struct epd_head **out, struct epd_why *why)
 {
-	const struct epd_node *n;
-	struct epd_advance in;
 	struct epd_head *h;
-	int rc;
+	int rc = epd_apply_moved(t, id, verb, to, &h, why);
 
-	rc = epd_advance_unpack(r->payload, &in);
+	if (!rc && h->pinned)
+		rc = epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, until that "
+		    "is decided", id);
 	if (!rc)
-		rc = meant(t, in.id, EPD_KIND_ADVANCE, EPD_STATE_ACTIVE, &h,
-		    why);
-	if (rc)
-		return rc;
-	if (in.expect != h->state.versions)
-		return epd_why(why, EPD_EVERSION, "s%u: is at @%u, not @%u",
-		    in.id, h->state.versions, in.expect);
-	rc = epd_head_reserve(h, 1);
-	if (rc)
-		return rc;
-	c->head = h;
-	c->key = in.key;
-	c->parent = h->v[h->state.versions - 1].node;
-	n = epd_tree_get(t->tree, c->parent);
-	return keep_body(t, r, in.body, &h->state, n->start + n->tokens, c, why);
+		*out = h;
+	return rc;
+}
+
+void
+epd_apply_free(struct epd_table *t, struct epd_head *h)
+{
+	for (uint32_t i = h->state.versions; i-- > 0; )
+		epd_tree_drop(t->tree, h->v[i].node);
+	epd_table_remove(t, h);
 }
 
 static int
@@ -140,9 +70,19 @@ prepare_release(struct epd_table *t, const struct epd_rec *r,
 	struct epd_release in;
 	int rc = epd_release_unpack(r->payload, &in);
 
-	return rc ? rc : meant(t, in.id, EPD_KIND_RELEASE, EPD_STATE_FREE,
-	    &c->head, why);
+	return rc ? rc : epd_apply_meant(t, in.id, EPD_KIND_RELEASE,
+	    EPD_STATE_FREE, &c->head, why);
 }
+
+static void
+commit_release(struct epd_table *t, struct epd_change *c)
+{
+	epd_apply_free(t, c->head);
+}
+
+const struct epd_apply_verb epd_apply_release = {
+	prepare_release, commit_release,
+};
 
 static int
 prepare_term(struct epd_table *t, const struct epd_rec *r,
@@ -158,6 +98,36 @@ prepare_term(struct epd_table *t, const struct epd_rec *r,
 		    LLU(in.term), LLU(t->term));
 	c->term = in.term;
 	return 0;
+}
+
+static void
+commit_term(struct epd_table *t, struct epd_change *c)
+{
+	t->term = c->term;
+}
+
+const struct epd_apply_verb epd_apply_term = { prepare_term, commit_term };
+
+/* NULL: of no kind that this version has a verb for. */
+static const struct epd_apply_verb *
+verb_of(unsigned kind)
+{
+	switch (kind) {
+	case EPD_KIND_CREATE: return &epd_apply_create;
+	case EPD_KIND_ADVANCE: return &epd_apply_advance;
+	case EPD_KIND_FORK: return &epd_apply_fork;
+	case EPD_KIND_RELEASE: return &epd_apply_release;
+	case EPD_KIND_LEASE: return &epd_apply_lease;
+	case EPD_KIND_DROP: return &epd_apply_unlease;
+	case EPD_KIND_RESTORE:
+	case EPD_KIND_SUSPECT:
+	case EPD_KIND_ABORT:
+	case EPD_KIND_COMMIT: return &epd_apply_move;
+	case EPD_KIND_PREPARE: return &epd_apply_offer;
+	case EPD_KIND_READY: return &epd_apply_ready;
+	case EPD_KIND_TERM: return &epd_apply_term;
+	}
+	return NULL;
 }
 
 static int
@@ -179,81 +149,38 @@ int
 epd_apply_prepare(struct epd_table *t, const struct epd_rec *r,
     struct epd_change *c, struct epd_why *why)
 {
+	const struct epd_apply_verb *verb = verb_of(r->kind);
 	int rc;
 
 	*c = (struct epd_change){
 		.kind = r->kind, .lsn = r->lsn, .wall_ms = r->wall_ms,
 		.mark = epd_arena_mark(&t->arena),
 	};
-	if (r->flags)
+	if (r->flags || !verb)
 		return refuse_kind(r, why);
-	switch (r->kind) {
-	case EPD_KIND_CREATE:
-		rc = prepare_create(t, r, c, why);
-		break;
-	case EPD_KIND_ADVANCE:
-		rc = prepare_advance(t, r, c, why);
-		break;
-	case EPD_KIND_RELEASE:
-		rc = prepare_release(t, r, c, why);
-		break;
-	case EPD_KIND_TERM:
-		rc = prepare_term(t, r, c, why);
-		break;
-	default:
-		return refuse_kind(r, why);
-	}
+	rc = verb->prepare(t, r, c, why);
 	if (rc)
 		epd_apply_drop(t, c);
 	return rc;
 }
 
 void
-epd_apply_drop(struct epd_table *t, const struct epd_change *c)
+epd_apply_drop(struct epd_table *t, struct epd_change *c)
 {
 	if (c->body)
 		t->pending--;
-	if (c->kind == EPD_KIND_CREATE)
+	if (c->kind == EPD_KIND_CREATE || c->kind == EPD_KIND_READY)
 		epd_head_free(c->head);
+	for (uint32_t i = 0; i < c->branches; i++)
+		epd_head_free(c->branch[i]);
+	epd_free(c->branch);
 	epd_arena_back(&t->arena, c->mark);
 }
 
-/* The new node, and the version of the head that holds it. */
-static void
-commit_version(struct epd_table *t, const struct epd_change *c)
-{
-	struct epd_state *s = &c->head->state;
-
-	epd_tree_add(t->tree, c->lsn, c->parent, c->tokens, c->body);
-	epd_tree_hold(t->tree, c->lsn);
-	t->pending--;
-	c->head->v[s->versions++] = (struct epd_head_version){ c->lsn, c->key };
-	s->epoch = c->lsn;
-}
-
 void
-epd_apply_commit(struct epd_table *t, const struct epd_change *c)
+epd_apply_commit(struct epd_table *t, struct epd_change *c)
 {
-	switch (c->kind) {
-	case EPD_KIND_CREATE:
-		epd_table_add(t, c->head);
-		t->next_state = c->head->state.id + 1;
-		commit_version(t, c);
-		break;
-	case EPD_KIND_ADVANCE:
-		commit_version(t, c);
-		break;
-	case EPD_KIND_RELEASE:
-		for (uint32_t i = c->head->state.versions; i-- > 0; )
-			epd_tree_drop(t->tree, c->head->v[i].node);
-		epd_table_remove(t, c->head);
-		break;
-	case EPD_KIND_TERM:
-		t->term = c->term;
-		break;
-	default:
-		break;
-	}
+	verb_of(c->kind)->commit(t, c);
 	t->lsn = c->lsn;
 }
 

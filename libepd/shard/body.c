@@ -1,9 +1,10 @@
 /*
  * body.c - what a version adds, as bytes:
  *
- *	turn u8, finish u8, flags u16 (1: logprobs), first_page u32,
+ *	turn u8, finish u8, flags u16 (1: logprobs, 2: links), first_page u32,
  *	nids u32, nimages u32, npages u32, run u64, next_pos u64,
- *	temp f32, top_p f32, penalty f32, top_k u32, seed u64, salt u64,
+ *	temp f32, top_p f32, penalty f32, top_k u32, seed u64, salt u64;
+ *	with links: nlinks u32, links run u64, pages u32 each;
  *	ids u32 each; images at u64, grid 3 u32, fp 32 each;
  *	pages name 32, rows u32, sum u64 each; logprobs f32 each;
  *	the rest is the note.
@@ -21,8 +22,8 @@
 static const int64_t POSITION = (int64_t)1 << 53;
 
 enum {
-	LOGPROBS = 1,
-	HEAD = 68, IMAGE = 52, PAGE = 44,	/* bytes */
+	LOGPROBS = 1, LINKS = 2,
+	HEAD = 68, IMAGE = 52, PAGE = 44, LINK = 12,	/* bytes */
 	ROWS = EPD_NAME				/* of a page, behind its name */
 };
 
@@ -86,7 +87,8 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 {
 	epd_pack_u8(b, v->turn);
 	epd_pack_u8(b, v->finish);
-	epd_pack_u16(b, v->logprobs ? LOGPROBS : 0);
+	epd_pack_u16(b, (v->logprobs ? LOGPROBS : 0) |
+	    (v->nlinks ? LINKS : 0));
 	epd_pack_u32(b, v->first_page);
 	epd_pack_u32(b, v->nids);
 	epd_pack_u32(b, v->nimages);
@@ -99,6 +101,12 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_pack_u32(b, (uint32_t)v->sampling.top_k);
 	epd_pack_u64(b, v->sampling.seed);
 	epd_pack_u64(b, v->sampling.salt);
+	if (v->nlinks)
+		epd_pack_u32(b, v->nlinks);
+	for (uint32_t i = 0; i < v->nlinks; i++) {
+		epd_pack_u64(b, v->links[i].run);
+		epd_pack_u32(b, v->links[i].pages);
+	}
 	pack_words(b, v->ids, v->nids);
 	for (uint32_t i = 0; i < v->nimages; i++) {
 		epd_pack_u64(b, v->images[i].at);
@@ -113,6 +121,13 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	if (v->logprobs)
 		pack_words(b, v->logprobs, v->nids);
 	epd_buf_put(b, v->note.p, v->note.n);
+}
+
+/* Where the ids begin. */
+static inline size_t
+ids_at(const struct epd_glance *g)
+{
+	return HEAD + (g->nlinks ? 4 + (size_t)g->nlinks * LINK : 0);
 }
 
 /*
@@ -133,12 +148,17 @@ read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 	g->nimages = epd_word32(p + 12);
 	g->npages = epd_word32(p + 16);
 	g->run = epd_word64(p + 20);
+	g->nlinks = 0;
+	if (flags & LINKS) {
+		if (span.n < HEAD + 4 || !(g->nlinks = epd_word32(p + HEAD)))
+			return EPD_ECORRUPT;
+	}
 	/* The largest sums stay far below 2^64. */
-	*fixed = HEAD + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
+	*fixed = ids_at(g) + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
 	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
 	if (*fixed > span.n)
 		return EPD_ECORRUPT;
-	return flags & ~LOGPROBS || p[0] > EPD_TURN_IS_RAW ||
+	return flags & ~(LOGPROBS | LINKS) || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
 }
 
@@ -159,6 +179,7 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 		.turn = p[0], .finish = p[1],
 		.first_page = g->first_page, .nids = g->nids,
 		.nimages = g->nimages, .npages = g->npages, .run = g->run,
+		.nlinks = g->nlinks,
 		.next_pos = (int64_t)epd_word64(p + 28),
 		.sampling = {
 			.temp = epd_word_f32(p + 36),
@@ -169,6 +190,13 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 			.salt = epd_word64(p + 60),
 		},
 	};
+}
+
+static void
+unpack_links(const uint8_t *p, struct epd_link *to, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++, p += LINK)
+		to[i] = (struct epd_link){ epd_word64(p), epd_word32(p + 8) };
 }
 
 static void
@@ -205,12 +233,26 @@ epd_body_glance(struct epd_span p, struct epd_glance *out)
 }
 
 int
+epd_body_runs(struct epd_span p, int (*fn)(void *arg, uint64_t run), void *arg)
+{
+	struct epd_glance g = { 0 };
+	uint64_t fixed;
+	int rc = read_head(p, &g, &fixed);
+
+	for (uint32_t i = 0; !rc && i < g.nlinks; i++)
+		rc = fn(arg, epd_word64((const uint8_t *)p.p + HEAD + 4 +
+		    (size_t)i * LINK));
+	return !rc && g.run ? fn(arg, g.run) : rc;
+}
+
+int
 epd_body_unpack(struct epd_span span, struct epd_arena *a,
     struct epd_version *out)
 {
 	const uint8_t *p = span.p;
 	struct epd_image_ref *images;
 	struct epd_page_ref *pages;
+	struct epd_link *links;
 	struct epd_version v;
 	struct epd_glance g;
 	float *logprobs = NULL;
@@ -229,13 +271,17 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	ids = epd_arena_add(a, v.nids * sizeof *ids);
 	images = epd_arena_add(a, v.nimages * sizeof *images);
 	pages = epd_arena_add(a, v.npages * sizeof *pages);
+	links = epd_arena_add(a, v.nlinks * sizeof *links);
 	if (has_logprobs)
 		logprobs = epd_arena_add(a, v.nids * sizeof *logprobs);
 	note = epd_arena_add(a, v.note.n);
-	if (!ids || !images || !pages || !note || (has_logprobs && !logprobs))
+	if (!ids || !images || !pages || !links || !note ||
+	    (has_logprobs && !logprobs))
 		return -ENOMEM;
 	v.note.p = memcpy(note, p + fixed, v.note.n);
-	unpack_words(ids, p += HEAD, v.nids);
+	if (v.nlinks)
+		unpack_links(p + HEAD + 4, links, v.nlinks);
+	unpack_words(ids, p += ids_at(&g), v.nids);
 	unpack_images(p += (size_t)v.nids * 4, images, v.nimages);
 	unpack_pages(p += (size_t)v.nimages * IMAGE, pages, v.npages);
 	if (logprobs)
@@ -243,6 +289,7 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	v.ids = ids;
 	v.images = images;
 	v.pages = pages;
+	v.links = links;
 	v.logprobs = logprobs;
 	*out = v;
 	return 0;
@@ -251,9 +298,26 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 uint64_t
 epd_body_size(const struct epd_version *v)
 {
-	return HEAD + (uint64_t)v->nids * (v->logprobs ? 8 : 4) +
+	return HEAD + (v->nlinks ? 4 + (uint64_t)v->nlinks * LINK : 0) +
+	    (uint64_t)v->nids * (v->logprobs ? 8 : 4) +
 	    (uint64_t)v->nimages * IMAGE + (uint64_t)v->npages * PAGE +
 	    v->note.n;
+}
+
+/* Whether the pages are those of the links and then of the run. */
+static int
+places(const uint8_t *p, const struct epd_glance *h)
+{
+	uint64_t linked = 0;
+
+	for (uint32_t i = 0; i < h->nlinks; i++) {
+		const uint8_t *l = p + HEAD + 4 + (size_t)i * LINK;
+
+		if (!epd_word64(l) || !epd_word32(l + 8))
+			return 0;
+		linked += epd_word32(l + 8);
+	}
+	return linked <= h->npages && !h->run == (linked == h->npages);
 }
 
 int
@@ -270,11 +334,11 @@ epd_body_check(struct epd_span span, uint32_t page_tokens, uint64_t start,
 	if (is_far(p))
 		return epd_why(why, -EINVAL, "version: its next position is "
 		    "beyond 2^53");
-	if (!h.run != !h.npages || (h.npages && !page_tokens))
+	if (!places(p, &h) || (h.npages && !page_tokens))
 		return epd_why(why, -EINVAL, "version: %u pages of %u tokens "
 		    "in run %llu", h.npages, page_tokens,
 		    (unsigned long long)h.run);
-	p += HEAD + (size_t)h.nids * 4 + (size_t)h.nimages * IMAGE;
+	p += ids_at(&h) + (size_t)h.nids * 4 + (size_t)h.nimages * IMAGE;
 	covered = (uint64_t)h.first_page * page_tokens;
 	for (uint32_t i = 0; i < h.npages; i++, p += PAGE) {
 		uint32_t rows = epd_word32(p + ROWS);

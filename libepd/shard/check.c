@@ -51,6 +51,35 @@ epd_fault(struct epd_faults *f, const char *fmt, ...)
 		f->fn(f->arg, text);
 }
 
+struct runs {
+	struct check *c;
+	uint64_t lsn;
+	int begins;
+};
+
+static int
+ledger_run(void *arg, uint64_t run)
+{
+	const struct runs *r = arg;
+
+	return epd_ledger_run(&r->c->ledger, run, r->lsn, r->begins);
+}
+
+/* All runs of a body; of one without links the table knows it. */
+static int
+ledger_runs(struct check *c, const struct epd_body *b, uint64_t lsn,
+    int begins)
+{
+	struct runs r = { c, lsn, begins };
+	struct epd_span bytes;
+	int rc;
+
+	if (!b->nlinks)
+		return epd_ledger_run(&c->ledger, b->run, lsn, begins);
+	rc = epd_table_body(c->t, b, &bytes);
+	return rc ? rc : epd_body_runs(bytes, ledger_run, &r);
+}
+
 static int
 replay(void *arg, const struct epd_rec *r, struct epd_why *why)
 {
@@ -67,7 +96,7 @@ replay(void *arg, const struct epd_rec *r, struct epd_why *why)
 	if (rc)
 		return rc;
 	for (struct epd_body *b = c->t->freed; !rc && b; b = b->next)
-		rc = epd_ledger_run(&c->ledger, b->run, r->lsn, 0);
+		rc = ledger_runs(c, b, r->lsn, 0);
 	c->t->freed = NULL;
 	if (!rc && c->checkpoint && c->checkpoint->lsn == r->lsn)
 		rc = epd_table_compare(c->t, c->checkpoint,
@@ -100,8 +129,7 @@ begin(struct check *c, int whole, struct epd_why *why)
 	c->t = t;
 	rc = epd_ledger_start(&c->ledger, t);
 	while (!rc && (n = epd_tree_next(t->tree, n ? n->id : 0)))
-		rc = epd_ledger_run(&c->ledger,
-		    ((const struct epd_body *)n->body)->run, n->id, 1);
+		rc = ledger_runs(c, n->body, n->id, 1);
 	return rc;
 }
 

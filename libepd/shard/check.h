@@ -16,7 +16,7 @@ void epd_fault(struct epd_faults *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* One line of the ledger: a state's life so far, or what befell a run. */
-struct epd_ledger_state { uint32_t id, versions, life; };
+struct epd_ledger_state { uint32_t id, versions, life, pinned; };
 struct epd_ledger_run { uint64_t run, lsn; int begins; };
 
 struct epd_ledger {

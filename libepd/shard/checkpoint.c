@@ -6,10 +6,12 @@
  *		zero 16, index crc u32, head crc u32
  *	index	sections, each: kind u32, count u32, bytes u64, entries
  *	  nodes	id u64, parent u64, tokens u32, body bytes u32, body crc u32,
- *		zero u32, run u64, wall_ms u64; ascending
+ *		links u32, run u64, wall_ms u64; ascending
  *	  states id u32, versions u32, status u32, zero u32, epoch u64,
  *		created_ms u64, salt u64, traits, then per version: node u64,
  *		key u64; ascending
+ *	  leases as in the log, then node u64; ascending; left out if none
+ *	  hand-offs as in the log, then lsn u64; ascending; left out if none
  *	bodies	in the order of the nodes
  *
  * Only the index is read at the start, and no node is an allocation: a body is
@@ -23,10 +25,12 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "shard/hold.h"
 
 enum {
 	HEAD = EPD_CHECKPOINT_HEAD,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
+	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
 };
 
 static size_t
@@ -70,7 +74,7 @@ pack_nodes(const struct epd_table *t, epd_body_fn *body, void *arg,
 		epd_pack_u32(index, n->tokens);
 		epd_pack_u32(index, b->n);
 		epd_pack_u32(index, epd_body_crc(b));
-		epd_pack_u32(index, 0);
+		epd_pack_u32(index, b->nlinks);
 		epd_pack_u64(index, b->run);
 		epd_pack_u64(index, b->wall_ms);
 		epd_buf_put(bodies, s.p, s.n);
@@ -103,6 +107,30 @@ pack_states(const struct epd_table *t, struct epd_buf *index)
 	end_section(index, at);
 }
 
+static void
+pack_leases(const struct epd_table *t, struct epd_buf *index)
+{
+	size_t at = begin_section(index, LEASES, t->nleases);
+
+	for (size_t i = 0; i < t->nleases; i++) {
+		epd_lease_put(index, &t->lease[i]);
+		epd_pack_u64(index, t->lease[i].node);
+	}
+	end_section(index, at);
+}
+
+static void
+pack_handoffs(const struct epd_table *t, struct epd_buf *index)
+{
+	size_t at = begin_section(index, HANDOFFS, t->nhandoffs);
+
+	for (size_t i = 0; i < t->nhandoffs; i++) {
+		epd_handoff_put(index, &t->handoff[i]);
+		epd_pack_u64(index, t->handoff[i].lsn);
+	}
+	end_section(index, at);
+}
+
 int
 epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
     epd_body_fn *body, void *arg, struct epd_buf *index,
@@ -117,6 +145,10 @@ epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
 	if (rc)
 		return rc;
 	pack_states(t, index);
+	if (t->nleases)
+		pack_leases(t, index);
+	if (t->nhandoffs)
+		pack_handoffs(t, index);
 	if (index->failed || bodies->failed)
 		return -ENOMEM;
 	epd_buf_put(&b, EPD_CHECKPOINT_MAGIC, 8);
@@ -126,7 +158,7 @@ epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
 	epd_pack_u64(&b, t->lsn);
 	epd_pack_u64(&b, t->term);
 	epd_pack_u32(&b, t->next_state);
-	epd_pack_u32(&b, 2);
+	epd_pack_u32(&b, 2u + (t->nleases > 0) + (t->nhandoffs > 0));
 	epd_pack_u64(&b, index->n - HEAD);
 	epd_pack_u64(&b, bodies->n);
 	epd_pack_u64(&b, 0);

@@ -11,6 +11,7 @@ enum {
 	EPD_CHECKPOINT_VERSION = 1,
 	EPD_CHECKPOINT_HEAD = 96, EPD_CHECKPOINT_NODE = 48,	/* bytes */
 	EPD_CHECKPOINT_NODES = 1, EPD_CHECKPOINT_STATES = 2,	/* sections */
+	EPD_CHECKPOINT_LEASES = 3, EPD_CHECKPOINT_HANDOFFS = 4,
 };
 
 /* A body's bytes, on loan until the next call. */

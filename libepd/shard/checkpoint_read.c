@@ -16,12 +16,14 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "shard/checkpoint.h"
+#include "shard/hold.h"
 #include "shard/life.h"
 #include "shard/word.h"
 
 enum {
 	HEAD = EPD_CHECKPOINT_HEAD, NODE = EPD_CHECKPOINT_NODE,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
+	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
 	SECTION = 16, VERSION = 16,	/* bytes */
 	WINDOW = 65536,
 	/* A state without its versions: mostly, and at most. */
@@ -150,10 +152,9 @@ load_nodes(struct index *x, uint32_t count, const struct head *h)
 		*b = (struct epd_body){
 			.at = at,
 			.n = epd_word32(p + 20), .crc = epd_word32(p + 24),
+			.nlinks = epd_word32(p + 28),
 			.run = epd_word64(p + 32), .wall_ms = epd_word64(p + 40),
 		};
-		if (epd_word32(p + 28))
-			return EPD_EKIND;
 		if (id > t->lsn || b->n > end - at)
 			return EPD_ECORRUPT;
 		at += b->n;
@@ -254,6 +255,66 @@ load_state(struct index *x)
 }
 
 static int
+load_lease(struct index *x)
+{
+	struct epd_table *t = x->t;
+	struct epd_lease l = { 0 };
+	struct epd_cur c;
+	int rc = look(x, STATE);
+
+	if (rc)
+		return rc;
+	c = epd_cur(epd_span(x->p, x->n));
+	epd_lease_take(&c, &l);
+	l.node = epd_unpack_u64(&c);
+	if (c.failed || !l.id || l.id > t->lsn ||
+	    (t->nleases && l.id <= t->lease[t->nleases - 1].id))
+		return EPD_ECORRUPT;
+	x->n -= (size_t)(c.p - x->p);
+	x->p = c.p;
+	rc = epd_table_reserve_lease(t);
+	if (!rc && epd_tree_hold(t->tree, l.node))
+		rc = EPD_ECORRUPT;
+	if (!rc)
+		t->lease[t->nleases++] = l;
+	return rc;
+}
+
+static int
+load_handoff(struct index *x)
+{
+	struct epd_table *t = x->t;
+	struct epd_handoff h;
+	struct epd_head *head;
+	struct epd_cur c;
+	int rc = look(x, STATE_MOST);
+
+	if (rc)
+		return rc;
+	c = epd_cur(epd_span(x->p, x->n));
+	epd_handoff_take(&c, &h);
+	h.lsn = epd_unpack_u64(&c);
+	if (c.failed || !h.lsn || h.lsn > t->lsn ||
+	    (t->nhandoffs && h.lsn <= t->handoff[t->nhandoffs - 1].lsn))
+		return EPD_ECORRUPT;
+	h.store = keep_str(t, h.store);
+	h.workflow = keep_str(t, h.workflow);
+	x->n -= (size_t)(c.p - x->p);
+	x->p = c.p;
+	rc = !h.store || !h.workflow ? -ENOMEM : epd_table_reserve_handoff(t);
+	if (rc)
+		return rc;
+	head = epd_table_find(t, h.state);
+	if (h.phase == EPD_PREPARED || h.phase == EPD_READY) {
+		if (!head)
+			return EPD_ECORRUPT;
+		head->pinned = 1;
+	}
+	t->handoff[t->nhandoffs++] = h;
+	return 0;
+}
+
+static int
 load_section(struct index *x, const struct head *h, struct epd_why *why)
 {
 	uint32_t kind, count;
@@ -271,12 +332,13 @@ load_section(struct index *x, const struct head *h, struct epd_why *why)
 		return EPD_ECORRUPT;
 	if (kind == NODES)
 		rc = load_nodes(x, count, h);
-	else if (kind != STATES)
+	else if (kind < STATES || kind > HANDOFFS)
 		rc = epd_why(why, EPD_EKIND, "checkpoint: section kind "
 		    "%u: unknown", kind);
 	else
 		while (!rc && count-- > 0)
-			rc = load_state(x);
+			rc = kind == STATES ? load_state(x) :
+			    kind == LEASES ? load_lease(x) : load_handoff(x);
 	return !rc && from - untaken(x) != bytes ? EPD_ECORRUPT : rc;
 }
 

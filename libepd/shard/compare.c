@@ -36,6 +36,7 @@ compare_states(const struct epd_table *a, const struct epd_table *b,
 		const struct epd_head *x = a->head[i], *y = b->head[i];
 
 		if (!same_state(&x->state, &y->state) || x->salt != y->salt ||
+		    x->pinned != y->pinned ||
 		    memcmp(x->v, y->v, x->state.versions * sizeof *x->v)) {
 			epd_fault(f, "s%u: is not what the %s gives",
 			    x->state.id, what);
@@ -56,6 +57,49 @@ same_node(const struct epd_node *a, const struct epd_node *b)
 	    x->run == y->run && x->wall_ms == y->wall_ms;
 }
 
+static int
+same_half(const struct epd_handoff *a, const struct epd_handoff *b)
+{
+	return !memcmp(a->id, b->id, 16) && a->target == b->target &&
+	    a->phase == b->phase && a->state == b->state &&
+	    a->version == b->version && a->lsn == b->lsn &&
+	    !memcmp(a->peer, b->peer, 16) &&
+	    a->peer_state == b->peer_state &&
+	    a->peer_version == b->peer_version &&
+	    a->peer_lsn == b->peer_lsn && !strcmp(a->store, b->store) &&
+	    !strcmp(a->workflow, b->workflow) &&
+	    !memcmp(a->boot, b->boot, 16) && a->deadline_ms == b->deadline_ms;
+}
+
+static int
+same_lease(const struct epd_lease *a, const struct epd_lease *b)
+{
+	return a->id == b->id && a->state == b->state &&
+	    a->version == b->version && a->node == b->node &&
+	    a->kind == b->kind && a->holder.pid == b->holder.pid &&
+	    a->holder.start == b->holder.start &&
+	    !memcmp(a->holder.boot, b->holder.boot, 16) &&
+	    a->deadline_ms == b->deadline_ms;
+}
+
+static void
+compare_holds(const struct epd_table *a, const struct epd_table *b,
+    const char *what, struct epd_faults *f)
+{
+	size_t i = 0;
+
+	while (i < a->nleases && i < b->nleases &&
+	    same_lease(&a->lease[i], &b->lease[i]))
+		i++;
+	if (i < a->nleases || i < b->nleases)
+		epd_fault(f, "leases: are not what the %s gives", what);
+	for (i = 0; i < a->nhandoffs && i < b->nhandoffs; i++)
+		if (!same_half(&a->handoff[i], &b->handoff[i]))
+			break;
+	if (i < a->nhandoffs || i < b->nhandoffs)
+		epd_fault(f, "hand-offs: are not what the %s gives", what);
+}
+
 int
 epd_table_compare(const struct epd_table *a, const struct epd_table *b,
     const char *what, struct epd_faults *f)
@@ -69,6 +113,7 @@ epd_table_compare(const struct epd_table *a, const struct epd_table *b,
 		    a->next_state, what, LLU(b->lsn), LLU(b->term),
 		    b->next_state);
 	compare_states(a, b, what, f);
+	compare_holds(a, b, what, f);
 	if (epd_tree_count(a->tree) != epd_tree_count(b->tree))
 		epd_fault(f, "%zu nodes; the %s has %zu",
 		    epd_tree_count(a->tree), what, epd_tree_count(b->tree));
@@ -82,29 +127,35 @@ epd_table_compare(const struct epd_table *a, const struct epd_table *b,
 	return 0;
 }
 
-/* Add one to the count of each node that a state's versions hold. */
+/* Add one to the node's count; 0 if there is no such node. */
+static int
+count_node(uint64_t node, const uint64_t *ids, uint32_t *heads, size_t n)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (ids[mid] < node)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == n || ids[lo] != node)
+		return 0;
+	heads[lo]++;
+	return 1;
+}
+
+/* Of each node that a state's versions hold. */
 static void
 count_head(const struct epd_head *h, const uint64_t *ids, uint32_t *heads,
     size_t n, struct epd_faults *f)
 {
-	for (uint32_t i = 0; i < h->state.versions; i++) {
-		uint64_t node = h->v[i].node;
-		size_t lo = 0, hi = n;
-
-		while (lo < hi) {
-			size_t mid = lo + (hi - lo) / 2;
-
-			if (ids[mid] < node)
-				lo = mid + 1;
-			else
-				hi = mid;
-		}
-		if (lo < n && ids[lo] == node)
-			heads[lo]++;
-		else
+	for (uint32_t i = 0; i < h->state.versions; i++)
+		if (!count_node(h->v[i].node, ids, heads, n))
 			epd_fault(f, "s%u@%u: its node %llu is gone",
-			    h->state.id, i + 1, LLU(node));
-	}
+			    h->state.id, i + 1, LLU(h->v[i].node));
 }
 
 int
@@ -121,6 +172,10 @@ epd_recount(const struct epd_table *t, struct epd_faults *f)
 		ids[i++] = node->id;
 	for (i = 0; !rc && i < t->n; i++)
 		count_head(t->head[i], ids, heads, n, f);
+	for (i = 0; !rc && i < t->nleases; i++)
+		if (!count_node(t->lease[i].node, ids, heads, n))
+			epd_fault(f, "lease %llu: its node %llu is gone",
+			    LLU(t->lease[i].id), LLU(t->lease[i].node));
 	for (i = 0; !rc && i < n; i++) {
 		node = epd_tree_get(t->tree, ids[i]);
 		if (node->heads != heads[i])

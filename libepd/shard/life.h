@@ -28,6 +28,15 @@
 	X(SHARED, ACTIVE, RELEASE, OURS, "the last other holder was released") \
 	X(ACTIVE, FREE, RELEASE, R, "release") \
 	X(SHARED, FREE, RELEASE, R, "its own holds go; nodes go at zero") \
+	X(ACTIVE, ACTIVE, PREPARE, OURS, "to be handed over: pinned till decided") \
+	X(SHARED, SHARED, PREPARE, OURS, "a branch is handed over too") \
+	X(ACTIVE, FREE, COMMIT, OURS, "handed over: the target has it") \
+	X(SHARED, FREE, COMMIT, OURS, "its branches stay, it went") \
+	X(ACTIVE, ACTIVE, ABORT, OURS, "its hand-off rolled back") \
+	X(SHARED, SHARED, ABORT, OURS, "its hand-off rolled back") \
+	X(NONE, RESTORING, READY, OURS, "a hand-off's target: whole, not yet its") \
+	X(RESTORING, ACTIVE, COMMIT, OURS, "the source's log says committed") \
+	X(RESTORING, FREE, ABORT, OURS, "the source's log says otherwise") \
 	X(ACTIVE, OFFLOADING, OFFLOAD, R, "tool wait or memory pressure") \
 	X(SHARED, OFFLOADING, OFFLOAD, OURS, "a branch waits for a tool too") \
 	X(OFFLOADING, OFFLOADED, OFFLOAD, OURS, "all is in the tier: it rests") \

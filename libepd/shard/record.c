@@ -82,8 +82,8 @@ epd_record_next(struct epd_cur *c, struct epd_rec *r)
 	return 1;
 }
 
-static void
-pack_str(struct epd_buf *b, const char *s)
+void
+epd_record_str(struct epd_buf *b, const char *s)
 {
 	if (!s)
 		s = "";
@@ -91,8 +91,8 @@ pack_str(struct epd_buf *b, const char *s)
 }
 
 /* A string lent from the payload; "" and a failed cursor if it is none. */
-static const char *
-unpack_str(struct epd_cur *c)
+const char *
+epd_record_take_str(struct epd_cur *c)
 {
 	struct epd_span s = epd_unpack_span(c);
 
@@ -109,9 +109,8 @@ rest(struct epd_cur *c)
 	return epd_unpack_bytes(c, epd_cur_left(c));
 }
 
-/* A payload that was read whole and to its end. */
-static int
-whole(const struct epd_cur *c)
+int
+epd_record_whole(const struct epd_cur *c)
 {
 	return c->failed || epd_cur_left(c) ? EPD_ECORRUPT : 0;
 }
@@ -127,9 +126,9 @@ epd_traits_pack(struct epd_buf *b, const struct epd_state *s)
 	epd_pack_u64(b, s->page_bytes);
 	epd_buf_put(b, s->model_fp.b, EPD_NAME);
 	epd_buf_put(b, s->base.b, EPD_NAME);
-	pack_str(b, s->model_path);
-	pack_str(b, s->tenant);
-	pack_str(b, s->fingerprint);
+	epd_record_str(b, s->model_path);
+	epd_record_str(b, s->tenant);
+	epd_record_str(b, s->fingerprint);
 }
 
 static void
@@ -152,9 +151,9 @@ epd_traits_unpack(struct epd_cur *c, struct epd_state *s)
 	s->page_bytes = epd_unpack_u64(c);
 	unpack_name(c, &s->model_fp);
 	unpack_name(c, &s->base);
-	s->model_path = unpack_str(c);
-	s->tenant = unpack_str(c);
-	s->fingerprint = unpack_str(c);
+	s->model_path = epd_record_take_str(c);
+	s->tenant = epd_record_take_str(c);
+	s->fingerprint = epd_record_take_str(c);
 }
 
 void
@@ -163,10 +162,25 @@ epd_create_pack(struct epd_buf *b, uint32_t id, const struct epd_state *s,
 {
 	size_t at = epd_record_begin(b, EPD_KIND_CREATE);
 
+	epd_create_put(b, id, s, v);
+	epd_record_end(b, at);
+}
+
+void
+epd_create_put(struct epd_buf *b, uint32_t id, const struct epd_state *s,
+    const struct epd_version *v)
+{
 	epd_pack_u32(b, id);
 	epd_traits_pack(b, s);
 	epd_body_pack(b, v);
-	epd_record_end(b, at);
+}
+
+void
+epd_create_take(struct epd_cur *c, struct epd_create *out)
+{
+	*out = (struct epd_create){ .id = epd_unpack_u32(c) };
+	epd_traits_unpack(c, &out->state);
+	out->body = rest(c);
 }
 
 int
@@ -174,10 +188,8 @@ epd_create_unpack(struct epd_span p, struct epd_create *out)
 {
 	struct epd_cur c = epd_cur(p);
 
-	*out = (struct epd_create){ .id = epd_unpack_u32(&c) };
-	epd_traits_unpack(&c, &out->state);
-	out->body = rest(&c);
-	return whole(&c);
+	epd_create_take(&c, out);
+	return epd_record_whole(&c);
 }
 
 void
@@ -220,7 +232,7 @@ epd_fork_pack(struct epd_buf *b, const struct epd_fork *f)
 	epd_pack_u64(b, f->ttl_deadline_ms);
 	for (uint32_t i = 0; i < f->count; i++)
 		epd_pack_u64(b, f->salts[i]);
-	pack_str(b, f->reason);
+	epd_record_str(b, f->reason);
 	epd_record_end(b, at);
 }
 
@@ -246,8 +258,8 @@ epd_fork_unpack(struct epd_span p, struct epd_arena *a, struct epd_fork *out)
 	for (uint32_t i = 0; i < out->count; i++)
 		salts[i] = epd_unpack_u64(&c);
 	out->salts = salts;
-	out->reason = unpack_str(&c);
-	return whole(&c);
+	out->reason = epd_record_take_str(&c);
+	return epd_record_whole(&c);
 }
 
 void
@@ -256,7 +268,7 @@ epd_release_pack(struct epd_buf *b, const struct epd_release *r)
 	size_t at = epd_record_begin(b, EPD_KIND_RELEASE);
 
 	epd_pack_u32(b, r->id);
-	pack_str(b, r->reason);
+	epd_record_str(b, r->reason);
 	epd_record_end(b, at);
 }
 
@@ -266,8 +278,8 @@ epd_release_unpack(struct epd_span p, struct epd_release *out)
 	struct epd_cur c = epd_cur(p);
 
 	out->id = epd_unpack_u32(&c);
-	out->reason = unpack_str(&c);
-	return whole(&c);
+	out->reason = epd_record_take_str(&c);
+	return epd_record_whole(&c);
 }
 
 void
@@ -276,7 +288,7 @@ epd_term_pack(struct epd_buf *b, const struct epd_term *t)
 	size_t at = epd_record_begin(b, EPD_KIND_TERM);
 
 	epd_pack_u64(b, t->term);
-	pack_str(b, t->reason);
+	epd_record_str(b, t->reason);
 	epd_record_end(b, at);
 }
 
@@ -286,6 +298,6 @@ epd_term_unpack(struct epd_span p, struct epd_term *out)
 	struct epd_cur c = epd_cur(p);
 
 	out->term = epd_unpack_u64(&c);
-	out->reason = unpack_str(&c);
-	return whole(&c);
+	out->reason = epd_record_take_str(&c);
+	return epd_record_whole(&c);
 }

@@ -46,11 +46,16 @@ struct epd_rec {
 
 enum { EPD_RECORD_HEAD = 8, EPD_STRING_MAX = 65536 };
 
-/* Begin a record in b; pack its payload; end it with what begin returned. */
+/* Begin a record in b; pack its payload; end with what begin returned. */
 size_t epd_record_begin(struct epd_buf *b, enum epd_kind kind);
 void epd_record_end(struct epd_buf *b, size_t at);
 /* The next record's kind, flags and payload; 0 at the end, EPD_ECORRUPT. */
 int epd_record_next(struct epd_cur *c, struct epd_rec *r);
+
+/* What records are made of: strings, and a payload read whole and to its end. */
+void epd_record_str(struct epd_buf *b, const char *s);
+const char *epd_record_take_str(struct epd_cur *c);	/* "" if it is none */
+int epd_record_whole(const struct epd_cur *c);		/* 0 or EPD_ECORRUPT */
 
 struct epd_create {
 	uint32_t id;
@@ -62,6 +67,7 @@ struct epd_advance {
 	uint64_t key;
 	struct epd_span body;
 };
+enum { EPD_FORK_MAX = 65536 };	/* branches */
 struct epd_fork {
 	uint32_t id, version;		/* forked here */
 	uint32_t first;			/* ids first .. first + count - 1 */
@@ -83,6 +89,9 @@ struct epd_term {
 void epd_create_pack(struct epd_buf *b, uint32_t id, const struct epd_state *s,
     const struct epd_version *v);
 int epd_create_unpack(struct epd_span p, struct epd_create *out);
+void epd_create_put(struct epd_buf *b, uint32_t id, const struct epd_state *s,
+    const struct epd_version *v);
+void epd_create_take(struct epd_cur *c, struct epd_create *out);
 void epd_advance_pack(struct epd_buf *b, uint32_t id, uint32_t expect,
     uint64_t key, const struct epd_version *v);
 int epd_advance_unpack(struct epd_span p, struct epd_advance *out);
@@ -106,6 +115,9 @@ int epd_body_glance(struct epd_span p, struct epd_glance *out);
 /* Whether its pages fit a state's behind start tokens.  Also -EINVAL. */
 int epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
     struct epd_glance *out, struct epd_why *why);
+/* Each run it names, its links' first.  What fn gives, EPD_ECORRUPT, EPD_EKIND. */
+int epd_body_runs(struct epd_span p, int (*fn)(void *arg, uint64_t run),
+    void *arg);
 /* How many bytes epd_body_pack gives. */
 uint64_t epd_body_size(const struct epd_version *v);
 

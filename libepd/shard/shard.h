@@ -18,12 +18,15 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "shard/handoff.h"
+#include "shard/lease.h"
 #include "shard/types.h"
 #include "shard/view.h"
 
 struct epd_shard_options {
 	struct epd_metrics *metrics;
 	const struct epd_log *log;
+	struct epd_procs *procs;	/* who holds leases; NULL: takes none */
 	uint64_t lock_timeout_ms;
 	uint64_t checkpoint_bytes;	/* of log between checkpoints, or as many as the last one took */
 	int64_t log_keep;		/* segments kept behind a checkpoint; < 0: all */
@@ -72,12 +75,51 @@ int epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
     struct epd_why *why);
 
 /*
+ * fork_state: branches that begin at @1 where the state's version stands, each
+ * with a sampler's salt of its own; *first and the numbers behind it are theirs.
+ * Costs the branches, whatever the context.
+ * Fails: EPD_ENOSTATE, EPD_ENOTHING (no such version), EPD_EVERSION,
+ * EPD_ESTATUS (its status, or mid-hand-off), EPD_ELOCKED (under a decode
+ * lease), and as create; no branch was made then.
+ */
+struct epd_fork_ask {
+	uint32_t state, version;	/* version 0: the newest */
+	uint32_t expect;		/* its newest; 0: whatever it is */
+	uint32_t branches;
+	int replace;			/* the parent ends in the same record */
+	int has_seed;
+	uint64_t seed;
+	uint64_t ttl_ms;		/* of the branches; 0: the parent's */
+	const char *reason;
+};
+int epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
+    uint32_t *first, struct epd_why *why);
+
+/*
+ * To and from SUSPECT (what it needs cannot be reached now), and to ABORTED,
+ * which only release leads out of.  Fails: EPD_ENOSTATE, EPD_ESTATUS, as create.
+ */
+int epd_shard_suspect(struct epd_shard *s, uint32_t id, const char *reason,
+    struct epd_why *why);
+int epd_shard_clear(struct epd_shard *s, uint32_t id, const char *reason,
+    struct epd_why *why);
+int epd_shard_abort(struct epd_shard *s, uint32_t id, const char *reason,
+    struct epd_why *why);
+
+/* fn is told the runs that went since the last telling. */
+void epd_shard_tell(struct epd_shard *s,
+    void (*freed)(void *arg, uint64_t run), void *arg);
+
+/*
  * release_state.  A state released before is 0 again; one that never was is
  * EPD_ENOSTATE.  freed is told the run of each node that went with it.
  */
 int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
-/* Release what has expired, sweep temporaries; the count or an error. */
+/*
+ * Release what has expired, drop leases that stand no more, sweep temporaries;
+ * the count of states or an error.
+ */
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
 

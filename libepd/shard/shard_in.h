@@ -6,7 +6,10 @@
 #include "shard/shard.h"
 #include "shard/wal.h"
 
-enum { EPD_SHARD_TRIES = 100 };	/* at reading what others sweep */
+enum {
+	EPD_SHARD_TRIES = 100,		/* at reading what others sweep */
+	EPD_SHARD_RECLAIM = 64,		/* states released in one frame */
+};
 
 /*
  * 1. table.lsn is wal's pos.lsn between calls, but for a frame whose records
@@ -38,6 +41,28 @@ int epd_shard_replay(void *arg, const struct epd_rec *r, struct epd_why *why);
 /* Take the lock and read to the end of the log; end drops it. */
 int epd_shard_begin(struct epd_shard *s, struct epd_why *why);
 void epd_shard_end(struct epd_shard *s);
+
+/*
+ * With the lock: begin a frame with the releases of what has expired, but for
+ * one; how many.  The verb's records are packed behind them.
+ */
+uint32_t epd_shard_frame(struct epd_shard *s, uint32_t but);
+void epd_shard_pack_release(struct epd_shard *s, uint32_t id,
+    const char *reason);
+/* Append the frame that was packed, and apply it. */
+int epd_shard_append(struct epd_shard *s, struct epd_why *why);
+/* After an append, which stands whatever becomes of the checkpoint. */
+void epd_shard_save_if_due(struct epd_shard *s);
+/* What follows an advance that was appended. */
+void epd_shard_advanced(struct epd_shard *s, uint32_t id, uint32_t expect,
+    const struct epd_version *v);
+/* With the lock: drop leases that stand no more; how many, or an error. */
+int epd_shard_drop_dead(struct epd_shard *s, struct epd_why *why);
+/* 1: longer than a record's string may be. */
+int epd_shard_long(const char *s);
+/* Somebody's decode lease that stands: EPD_ELOCKED with its holder; or 0. */
+int epd_shard_free_to(struct epd_shard *s, uint32_t state,
+    struct epd_why *why);
 
 /* 1 if the state's time is over. */
 int epd_shard_expired(const struct epd_head *h);

@@ -9,7 +9,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-enum { BLOCK = 65536 };
+enum {
+	BLOCK = 65536,
+	FRAME = 128	/* more than the records of one frame of ours */
+};
 
 static void
 dropped(void *arg, const struct epd_node *n)
@@ -50,6 +53,8 @@ epd_table_free(struct epd_table *t)
 	for (size_t i = 0; i < t->n; i++)
 		epd_head_free(t->head[i]);
 	epd_free(t->head);
+	epd_free(t->lease);
+	epd_free(t->handoff);
 	epd_tree_free(t->tree);
 	epd_arena_free(&t->arena);
 	epd_buf_free(&t->block);
@@ -130,6 +135,80 @@ epd_table_remove(struct epd_table *t, struct epd_head *h)
 	t->n--;
 	memmove(t->head + i, t->head + i + 1, (t->n - i) * sizeof *t->head);
 	epd_head_free(h);
+}
+
+/* Room for FRAME more of size bytes behind n. */
+static int
+room(void **v, size_t n, size_t *cap, size_t size)
+{
+	size_t want = n + FRAME;
+	void *p;
+
+	if (want <= *cap)
+		return 0;
+	want += n;
+	p = epd_realloc(*v, want * size);
+	if (!p)
+		return -ENOMEM;
+	*v = p;
+	*cap = want;
+	return 0;
+}
+
+int
+epd_table_reserve_lease(struct epd_table *t)
+{
+	void *v = t->lease;
+	int rc = room(&v, t->nleases, &t->leases, sizeof *t->lease);
+
+	t->lease = v;
+	return rc;
+}
+
+int
+epd_table_reserve_handoff(struct epd_table *t)
+{
+	void *v = t->handoff;
+	int rc = room(&v, t->nhandoffs, &t->handoffs, sizeof *t->handoff);
+
+	t->handoff = v;
+	return rc;
+}
+
+struct epd_lease *
+epd_table_lease(const struct epd_table *t, uint64_t id)
+{
+	for (size_t i = 0; i < t->nleases; i++)
+		if (t->lease[i].id == id)
+			return &t->lease[i];
+	return NULL;
+}
+
+struct epd_handoff *
+epd_table_handoff(const struct epd_table *t, const uint8_t id[16])
+{
+	for (size_t i = 0; i < t->nhandoffs; i++)
+		if (!memcmp(t->handoff[i].id, id, 16))
+			return &t->handoff[i];
+	return NULL;
+}
+
+void
+epd_table_unlease(struct epd_table *t, struct epd_lease *l)
+{
+	size_t i = (size_t)(l - t->lease);
+
+	t->nleases--;
+	memmove(l, l + 1, (t->nleases - i) * sizeof *l);
+}
+
+void
+epd_table_forget(struct epd_table *t, struct epd_handoff *h)
+{
+	size_t i = (size_t)(h - t->handoff);
+
+	t->nhandoffs--;
+	memmove(h, h + 1, (t->nhandoffs - i) * sizeof *h);
 }
 
 int

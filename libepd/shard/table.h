@@ -10,6 +10,8 @@
 
 #include "base/err.h"
 #include "shard/arena.h"
+#include "shard/handoff.h"
+#include "shard/lease.h"
 #include "shard/record.h"
 #include "tree/tree.h"
 
@@ -18,6 +20,7 @@ struct epd_body {
 	const uint8_t *p;		/* NULL: at `at` in the file */
 	uint64_t at, run, wall_ms;
 	uint32_t n, crc;		/* crc: of one in the file */
+	uint32_t nlinks;
 	union {				/* what is freed is lent no more */
 		struct epd_body *next;	/* in the list of the freed */
 		const struct epd_version *lent;	/* unpacked, in lending lent_in */
@@ -36,11 +39,13 @@ struct epd_head {
 	struct epd_head_version *v;	/* [state.versions] */
 	uint32_t cap;
 	uint64_t salt;			/* of a branch's sampler at @1; 0: none */
+	int pinned;			/* by a hand-off that is not decided */
 };
 
 /*
  * 1. head[0..n) ascends by id; all ids are below next_state.
- * 2. Each version of a head holds its node once; nodes are held by nothing else.
+ * 2. Each version of a head holds its node once, and each lease its; nodes are
+ *    held by nothing else.
  * 3. lsn is the last record applied.
  * 4. No state's deadline is before soonest.
  */
@@ -52,6 +57,10 @@ struct epd_table {
 	struct epd_head **head;
 	size_t n, cap;
 	uint64_t soonest;		/* UINT64_MAX: none has a deadline */
+	struct epd_lease *lease;	/* ascending by id */
+	size_t nleases, leases;		/* there, and room for */
+	struct epd_handoff *handoff;	/* ascending by lsn; strings in the arena */
+	size_t nhandoffs, handoffs;
 	struct epd_arena arena;
 	int fd;				/* the checkpoint's, -1: none */
 	struct epd_buf block;		/* of it, from block_at on */
@@ -69,6 +78,15 @@ int epd_table_reserve(struct epd_table *t, size_t more);
 /* Add h, whose id is the highest, where room is reserved; t owns it then. */
 void epd_table_add(struct epd_table *t, struct epd_head *h);
 void epd_table_remove(struct epd_table *t, struct epd_head *h);
+
+/* Room for one more, whatever the records of the same frame add; -ENOMEM. */
+int epd_table_reserve_lease(struct epd_table *t);
+int epd_table_reserve_handoff(struct epd_table *t);
+struct epd_lease *epd_table_lease(const struct epd_table *t, uint64_t id);
+struct epd_handoff *epd_table_handoff(const struct epd_table *t,
+    const uint8_t id[16]);
+void epd_table_unlease(struct epd_table *t, struct epd_lease *l);
+void epd_table_forget(struct epd_table *t, struct epd_handoff *h);
 
 int epd_head_new(struct epd_head **out, uint32_t versions);
 void epd_head_free(struct epd_head *h);

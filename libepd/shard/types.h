@@ -38,6 +38,12 @@ struct epd_page_ref {
 	uint64_t sum;
 };
 
+/* Pages that others made: their run, linked under an id of this version's own. */
+struct epd_link {
+	uint64_t run;
+	uint32_t pages;
+};
+
 struct epd_image_ref {
 	uint64_t at;
 	uint32_t grid[3];
@@ -51,10 +57,11 @@ struct epd_sampling {
 };
 
 /*
- * What one version adds to its parent.  run holds pages first_page,
+ * What one version adds to its parent.  Its pages are first_page,
  * first_page + 1, ...; if the parent's last page was part full, first_page is
- * that page, copied and filled on.  Pages hold the keys and values of all
- * tokens but the sequence's last, which the next computation runs first.
+ * that page, copied and filled on.  The first of them lie in links, if it has
+ * any, the others in run.  Pages hold the keys and values of all tokens but the
+ * sequence's last, which the next computation runs first.
  * Arrays are on loan from caller or shard.
  */
 struct epd_version {
@@ -67,7 +74,9 @@ struct epd_version {
 	const struct epd_page_ref *pages;
 	uint32_t nids, nimages, npages;
 	uint32_t first_page;
-	uint64_t run;		/* 0: no pages (they are recomputed on use) */
+	const struct epd_link *links;
+	uint32_t nlinks;
+	uint64_t run;		/* 0: no pages but links' */
 	int64_t next_pos;	/* position of the next text token; less the length: rope_delta */
 	uint8_t turn, finish;
 	struct epd_sampling sampling;
@@ -78,7 +87,7 @@ struct epd_version {
 /* What a walk over many versions looks at. */
 struct epd_glance {
 	uint64_t node, parent, run;
-	uint32_t first_page, npages, nids, nimages;
+	uint32_t first_page, npages, nids, nimages, nlinks;
 };
 
 /* What all versions of a state have in common. */
@@ -96,16 +105,6 @@ struct epd_state {
 	struct epd_name base;		/* parent's name of page 0 */
 	/* fingerprint: JSON of all parts.  NULL counts as "". */
 	const char *model_path, *tenant, *fingerprint;
-};
-
-/* One record of the log, as epd_shard_walk tells it. */
-struct epd_record {
-	uint64_t lsn, term, wall_ms;
-	const char *kind;		/* "create", "advance", ... */
-	uint32_t state, version;	/* 0: not about one */
-	uint32_t tokens, pages;
-	uint64_t bytes;
-	const char *reason;		/* or "" */
 };
 
 #endif

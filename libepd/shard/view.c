@@ -49,7 +49,7 @@ outline(const struct epd_node *n, struct epd_outline *out)
 {
 	const struct epd_body *b = n->body;
 
-	*out = (struct epd_outline){ n->id, n->parent, b->run };
+	*out = (struct epd_outline){ n->id, n->parent, b->run, b->nlinks };
 }
 
 int
@@ -89,7 +89,7 @@ unpack(struct epd_shard *s, const struct epd_node *n, struct epd_arena *a,
 		rc = epd_body_unpack(bytes, a, &v);
 	if (rc)
 		return rc;
-	if (v.nids != n->tokens || v.run != b->run)
+	if (v.nids != n->tokens || v.run != b->run || v.nlinks != b->nlinks)
 		return EPD_ECORRUPT;
 	v.node = n->id;
 	v.parent = n->parent;
@@ -142,7 +142,7 @@ epd_shard_glance(struct epd_shard *s, uint64_t node, struct epd_glance *out)
 		rc = epd_body_glance(bytes, &g);
 	if (rc)
 		return rc;
-	if (g.nids != n->tokens || g.run != b->run)
+	if (g.nids != n->tokens || g.run != b->run || g.nlinks != b->nlinks)
 		return EPD_ECORRUPT;
 	g.node = n->id;
 	g.parent = n->parent;
@@ -216,8 +216,10 @@ epd_shard_runs(struct epd_shard *s,
 	int rc = 0;
 
 	while (!rc && (n = epd_tree_next(s->table->tree, after))) {
+		const struct epd_body *b = n->body;
+
 		after = n->id;
-		if (!((const struct epd_body *)n->body)->run)
+		if (!b->run && !b->nlinks)
 			continue;
 		epd_arena_back(&s->pass, (struct epd_arena_mark){ NULL, 0 });
 		rc = unpack(s, n, &s->pass, &v);

@@ -12,6 +12,20 @@
 
 struct epd_shard;
 
+/* One record of the log, as epd_shard_walk tells it. */
+struct epd_record {
+	uint64_t lsn, term, wall_ms;
+	const char *kind;		/* "create", "advance", ... */
+	uint32_t state, version;	/* 0: not about one */
+	uint32_t tokens, pages;
+	uint32_t first, count;		/* states that begin: a fork's */
+	uint64_t lease;			/* 0: not about one */
+	int has_handoff;
+	uint8_t handoff[16];
+	uint64_t bytes;
+	const char *reason;		/* or "" */
+};
+
 int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);
 /* The first live state with an id above `after`; EPD_ENOSTATE past the last. */
 int epd_shard_next(struct epd_shard *s, uint32_t after, struct epd_state *out);
@@ -29,6 +43,7 @@ int epd_shard_glance(struct epd_shard *s, uint64_t node,
 /* What the tables know of it, no body read. */
 struct epd_outline {
 	uint64_t node, parent, run;
+	uint32_t nlinks;
 };
 int epd_shard_outline(struct epd_shard *s, uint64_t node,
     struct epd_outline *out);

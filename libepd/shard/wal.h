@@ -78,6 +78,8 @@ int epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
  */
 int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why);
+/* What is appended while lazy needs no flush: it may be lost with the machine. */
+void epd_wal_relax(struct epd_wal *w, int lazy);
 /* Flush and go on in a new segment, unless this one is empty. */
 int epd_wal_rotate(struct epd_wal *w, struct epd_why *why);
 /* Remove the segments below `first`, and what temporaries a crash left. */

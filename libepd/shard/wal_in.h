@@ -18,7 +18,7 @@ enum { EPD_WAL_NAME = 16 };	/* "log.00000001" */
  */
 struct epd_wal {
 	int dirfd, tipfd, fd, flags;
-	int poisoned;
+	int poisoned, lazy;
 	int known;			/* seg.uuid is the workflow's */
 	struct epd_metrics *metrics;
 	struct epd_segment seg;

@@ -244,6 +244,12 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 	return rc ? rc : settle(w, why);
 }
 
+void
+epd_wal_relax(struct epd_wal *w, int lazy)
+{
+	w->lazy = lazy;
+}
+
 int
 epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why)
@@ -278,7 +284,7 @@ epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
 		return ftruncate(w->fd, (off_t)w->pos.offset) < 0 ?
 		    unsure(w, rc, why) : rc;
 	}
-	if (!(w->flags & EPD_WAL_RELAXED)) {
+	if (!(w->flags & EPD_WAL_RELAXED) && !w->lazy) {
 		rc = flush(w, why);
 		if (rc)
 			return rc;

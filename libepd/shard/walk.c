@@ -35,50 +35,145 @@ struct walk {
 	uint64_t last;			/* lsn told so far */
 };
 
-/* Fill in what the kind tells; others are told by name alone. */
 static int
-describe(const struct epd_rec *r, struct epd_record *out)
+describe_begin(const struct epd_create *in, struct epd_record *out)
 {
 	struct epd_glance g = { 0 };
-	struct epd_create create;
-	struct epd_advance advance;
-	struct epd_release release;
-	struct epd_term term;
-	int rc = 0;
+	int rc = epd_body_glance(in->body, &g);
 
-	switch (r->kind) {
-	case EPD_KIND_CREATE:
-		rc = epd_create_unpack(r->payload, &create);
-		if (!rc)
-			rc = epd_body_glance(create.body, &g);
-		out->state = rc ? 0 : create.id;
-		out->version = 1;
-		break;
-	case EPD_KIND_ADVANCE:
-		rc = epd_advance_unpack(r->payload, &advance);
-		if (!rc)
-			rc = epd_body_glance(advance.body, &g);
-		out->state = rc ? 0 : advance.id;
-		out->version = rc ? 0 : advance.expect + 1;
-		break;
-	case EPD_KIND_RELEASE:
-		rc = epd_release_unpack(r->payload, &release);
-		out->state = rc ? 0 : release.id;
-		out->reason = rc ? "" : release.reason;
-		break;
-	case EPD_KIND_TERM:
-		rc = epd_term_unpack(r->payload, &term);
-		out->reason = rc ? "" : term.reason;
-		break;
-	}
+	out->state = in->id;
+	out->version = 1;
 	out->tokens = g.nids;
 	out->pages = g.npages;
 	return rc;
 }
 
 static int
+describe_advance(const struct epd_rec *r, struct epd_record *out)
+{
+	struct epd_glance g = { 0 };
+	struct epd_advance in;
+	int rc = epd_advance_unpack(r->payload, &in);
+
+	if (!rc)
+		rc = epd_body_glance(in.body, &g);
+	if (rc)
+		return rc;
+	out->state = in.id;
+	out->version = in.expect + 1;
+	out->tokens = g.nids;
+	out->pages = g.npages;
+	return 0;
+}
+
+static int
+describe_fork(const struct epd_rec *r, struct epd_arena *a,
+    struct epd_record *out)
+{
+	struct epd_fork in;
+	int rc = epd_fork_unpack(r->payload, a, &in);
+
+	if (rc)
+		return rc;
+	out->state = in.id;
+	out->version = in.version;
+	out->first = in.first;
+	out->count = in.count;
+	out->reason = in.reason;
+	return 0;
+}
+
+static void
+describe_half(const struct epd_handoff *h, struct epd_record *out)
+{
+	out->state = h->state;
+	out->version = h->version;
+	out->has_handoff = 1;
+	memcpy(out->handoff, h->id, 16);
+}
+
+static void
+describe_move(const struct epd_move *m, struct epd_record *out)
+{
+	out->state = m->id;
+	out->has_handoff = epd_handoff_is(m->handoff);
+	memcpy(out->handoff, m->handoff, 16);
+	out->reason = m->reason;
+}
+
+/* Fill in what the kind tells; others are told by name alone. */
+static int
+describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
+{
+	struct epd_create create;
+	struct epd_release release;
+	struct epd_lease lease;
+	struct epd_drop drop;
+	struct epd_handoff half;
+	struct epd_move m;
+	struct epd_term term;
+	int rc = 0;
+
+	switch (r->kind) {
+	case EPD_KIND_CREATE:
+		rc = epd_create_unpack(r->payload, &create);
+		return rc ? rc : describe_begin(&create, out);
+	case EPD_KIND_READY:
+		rc = epd_ready_unpack(r->payload, &half, &create);
+		if (rc)
+			return rc;
+		describe_half(&half, out);
+		return describe_begin(&create, out);
+	case EPD_KIND_ADVANCE:
+		return describe_advance(r, out);
+	case EPD_KIND_FORK:
+		return describe_fork(r, a, out);
+	case EPD_KIND_RELEASE:
+		rc = epd_release_unpack(r->payload, &release);
+		out->state = rc ? 0 : release.id;
+		out->reason = rc ? "" : release.reason;
+		return rc;
+	case EPD_KIND_LEASE:
+		rc = epd_lease_unpack(r->payload, &lease);
+		out->state = rc ? 0 : lease.state;
+		out->version = rc ? 0 : lease.version;
+		out->lease = rc ? 0 : lease.id ? lease.id : r->lsn;
+		out->reason = rc ? "" : epd_lease_name(lease.kind);
+		return rc;
+	case EPD_KIND_DROP:
+		rc = epd_drop_unpack(r->payload, &drop);
+		if (rc)
+			return rc;
+		out->lease = drop.lease;
+		out->has_handoff = !drop.lease;
+		memcpy(out->handoff, drop.handoff, 16);
+		out->reason = drop.reason;
+		return 0;
+	case EPD_KIND_PREPARE:
+		rc = epd_prepare_unpack(r->payload, &half);
+		if (!rc)
+			describe_half(&half, out);
+		return rc;
+	case EPD_KIND_RESTORE:
+	case EPD_KIND_SUSPECT:
+	case EPD_KIND_ABORT:
+	case EPD_KIND_COMMIT:
+		rc = epd_move_unpack(r->payload, &m);
+		if (!rc)
+			describe_move(&m, out);
+		return rc;
+	case EPD_KIND_TERM:
+		rc = epd_term_unpack(r->payload, &term);
+		out->reason = rc ? "" : term.reason;
+		return rc;
+	}
+	return 0;
+}
+
+static int
 walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 {
+	struct epd_arena a = { NULL };
 	struct walk *w = arg;
 	struct epd_record out = {
 		.lsn = r->lsn, .term = r->term, .wall_ms = r->wall_ms,
@@ -92,11 +187,14 @@ walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 	w->last = r->lsn;
 	if (!out.kind)
 		out.kind = "?";
-	rc = describe(r, &out);
+	rc = describe(r, &a, &out);
 	if (rc)
-		return epd_why(why, rc, "record %llu: %s: %s",
+		epd_why(why, rc, "record %llu: %s: %s",
 		    (unsigned long long)r->lsn, out.kind, epd_strerror(rc));
-	return w->fn(w->arg, &out);
+	else
+		rc = w->fn(w->arg, &out);
+	epd_arena_free(&a);
+	return rc;
 }
 
 int
@@ -137,14 +235,17 @@ look(void *arg, const struct epd_rec *r, struct epd_why *why)
 	struct epd_body *b = l->n->body;
 	struct epd_create create;
 	struct epd_advance advance;
+	struct epd_handoff half;
 	struct epd_span body;
 	uint8_t *p;
 
 	(void)why;
 	if (r->lsn != l->n->id)
 		return 0;
-	if (r->kind == EPD_KIND_CREATE &&
-	    !epd_create_unpack(r->payload, &create))
+	if ((r->kind == EPD_KIND_CREATE &&
+	    !epd_create_unpack(r->payload, &create)) ||
+	    (r->kind == EPD_KIND_READY &&
+	    !epd_ready_unpack(r->payload, &half, &create)))
 		body = create.body;
 	else if (r->kind == EPD_KIND_ADVANCE &&
 	    !epd_advance_unpack(r->payload, &advance))

@@ -1,0 +1,227 @@
+/*
+ * lease.c - leases: taken, renewed, dropped, and told dead.
+ *
+ * Their records are appended without a flush of their own: what a crash of the
+ * machine takes back was a dead holder's anyway.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shard/life.h"
+#include "shard/shard_in.h"
+
+#define LLU(x) ((unsigned long long)(x))
+
+static uint64_t
+boot_ms(void)
+{
+	return epd_clock_boot_ns() / 1000000;
+}
+
+int
+epd_shard_lease_stands(struct epd_shard *s, const struct epd_lease *l)
+{
+	const struct epd_proc *self;
+
+	if (boot_ms() >= l->deadline_ms)
+		return 0;
+	if (!s->o.procs)
+		return 1;
+	self = epd_procs_self(s->o.procs);
+	if (memcmp(self->boot, l->holder.boot, sizeof self->boot))
+		return 0;
+	/* What cannot be told lives until its deadline. */
+	return epd_procs_alive(s->o.procs, &l->holder) != 0;
+}
+
+static const struct epd_lease *
+decoder(struct epd_shard *s, uint32_t state)
+{
+	for (size_t i = 0; i < s->table->nleases; i++) {
+		const struct epd_lease *l = &s->table->lease[i];
+
+		if (l->state == state && l->kind == EPD_LEASE_DECODE &&
+		    epd_shard_lease_stands(s, l))
+			return l;
+	}
+	return NULL;
+}
+
+int
+epd_shard_free_to(struct epd_shard *s, uint32_t state, struct epd_why *why)
+{
+	const struct epd_lease *l = decoder(s, state);
+
+	return l ? epd_why(why, EPD_ELOCKED, "s%u: process %d is decoding it",
+	    state, (int)l->holder.pid) : 0;
+}
+
+static void
+pack_drop(struct epd_shard *s, uint64_t id, const char *reason)
+{
+	struct epd_drop d = { .lease = id, .reason = reason };
+
+	epd_drop_pack(&s->frame, &d);
+}
+
+/* Append what was packed, without a flush. */
+static int
+append(struct epd_shard *s, struct epd_why *why)
+{
+	int rc;
+
+	epd_wal_relax(s->wal, 1);
+	rc = epd_shard_append(s, why);
+	epd_wal_relax(s->wal, 0);
+	if (!rc)
+		epd_shard_save_if_due(s);
+	return rc;
+}
+
+int
+epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
+    enum epd_lease_kind kind, uint64_t ttl_ms, uint64_t *id,
+    struct epd_why *why)
+{
+	struct epd_lease l = { .state = state, .version = version, .kind = kind };
+	struct epd_head *h;
+	int rc;
+
+	if (!s->o.procs)
+		return epd_why(why, -EINVAL, "a lease needs a holder");
+	rc = epd_shard_begin(s, why);
+	if (rc)
+		return rc;
+	rc = epd_shard_find(s, state, &h);
+	if (rc)
+		epd_why(why, rc, "s%u: %s", state, epd_strerror(rc));
+	else if (kind == EPD_LEASE_DECODE && h->pinned)
+		rc = epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, until that "
+		    "is decided", state);
+	else if (kind == EPD_LEASE_DECODE)
+		rc = epd_shard_free_to(s, state, why);
+	if (!rc) {
+		if (!version)
+			l.version = h->state.versions;
+		l.holder = *epd_procs_self(s->o.procs);
+		l.deadline_ms = boot_ms() + ttl_ms;
+		epd_frame_begin(&s->frame);
+		epd_lease_pack(&s->frame, &l);
+		rc = append(s, why);
+	}
+	if (!rc) {
+		epd_count(s->o.metrics, EPD_M_LEASES, 1);
+		*id = s->table->lsn;
+	}
+	epd_shard_end(s);
+	return rc;
+}
+
+int
+epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
+    struct epd_why *why)
+{
+	const struct epd_lease *old;
+	struct epd_lease l;
+	int rc = epd_shard_begin(s, why);
+
+	if (rc)
+		return rc;
+	old = epd_table_lease(s->table, id);
+	if (!old) {
+		rc = epd_why(why, EPD_ELEASE, "lease %llu is gone", LLU(id));
+	} else {
+		l = *old;
+		l.deadline_ms = boot_ms() + ttl_ms;
+		epd_frame_begin(&s->frame);
+		epd_lease_pack(&s->frame, &l);
+		rc = append(s, why);
+	}
+	epd_shard_end(s);
+	return rc;
+}
+
+int
+epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
+    struct epd_why *why)
+{
+	int rc;
+
+	if (epd_shard_long(reason))
+		return EPD_ETOOBIG;
+	rc = epd_shard_begin(s, why);
+	if (rc)
+		return rc;
+	if (epd_table_lease(s->table, id)) {
+		epd_frame_begin(&s->frame);
+		pack_drop(s, id, reason);
+		rc = append(s, why);
+	}
+	epd_shard_end(s);
+	return rc;
+}
+
+int
+epd_shard_advance_leased(struct epd_shard *s, uint64_t lease, uint32_t id,
+    uint32_t expect, const struct epd_version *v, uint32_t *version,
+    struct epd_why *why)
+{
+	const struct epd_lease *l;
+	struct epd_head *h;
+	int rc;
+
+	if (epd_body_size(v) > EPD_FRAME_MAX / 2)
+		return epd_why(why, EPD_ETOOBIG, "a version of %llu bytes",
+		    LLU(epd_body_size(v)));
+	rc = epd_shard_begin(s, why);
+	if (rc)
+		return rc;
+	l = epd_table_lease(s->table, lease);
+	rc = epd_shard_find(s, id, &h);
+	if (rc)
+		epd_why(why, rc, "s%u: %s", id, epd_strerror(rc));
+	else if (!l || l->state != id)
+		rc = epd_why(why, EPD_ELEASE, "s%u: its lease %llu ended "
+		    "meanwhile", id, LLU(lease));
+	if (!rc) {
+		epd_shard_frame(s, id);
+		epd_advance_pack(&s->frame, id, expect, 0, v);
+		pack_drop(s, lease, "done");
+		rc = epd_shard_append(s, why);
+	}
+	if (!rc) {
+		epd_shard_advanced(s, id, expect, v);
+		*version = expect + 1;
+	}
+	epd_shard_end(s);
+	return rc;
+}
+
+int
+epd_shard_lease_next(struct epd_shard *s, uint64_t after,
+    struct epd_lease *out)
+{
+	for (size_t i = 0; i < s->table->nleases; i++)
+		if (s->table->lease[i].id > after) {
+			*out = s->table->lease[i];
+			return 0;
+		}
+	return -ENOENT;
+}
+
+int
+epd_shard_drop_dead(struct epd_shard *s, struct epd_why *why)
+{
+	int n = 0, rc;
+
+	epd_frame_begin(&s->frame);
+	for (size_t i = 0; i < s->table->nleases && n < EPD_SHARD_RECLAIM; i++)
+		if (!epd_shard_lease_stands(s, &s->table->lease[i])) {
+			pack_drop(s, s->table->lease[i].id, "its holder died, "
+			    "or its time was over");
+			n++;
+		}
+	rc = n ? append(s, why) : 0;
+	return rc ? rc : n;
+}
