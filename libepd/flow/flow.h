@@ -6,6 +6,7 @@
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H
 
+#include "flow/branch.h"
 #include "flow/decode.h"
 #include "flow/session.h"
 #include "flow/store.h"

@@ -230,7 +230,9 @@ make_branch(const struct epd_rec *r, const struct epd_fork *in, uint32_t i,
 	h->state.parent_version = in->version;
 	h->state.ttl_deadline_ms = in->ttl_deadline_ms;
 	h->salt = in->salts[i];
-	h->v[0].node = parent->v[in->version - 1].node;
+	h->v[0] = (struct epd_head_version){
+		.node = parent->v[in->version - 1].node,
+	};
 	*out = h;
 	return 0;
 }

@@ -1,0 +1,134 @@
+/* epd-fork.c - branches of states: prints their refs, one a line. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cli.h"
+
+enum { REPLACE = CLI_OWN, REASON, TTL };
+
+static const struct cli_option options[] = {
+	{ 'n', "branches", "N", "how many (default 1)" },
+	{ REPLACE, "replace", NULL, "the state itself ends: it becomes them" },
+	{ 's', "seed", "N", "the same seed gives the same branches; else each "
+	    "is unlike all others" },
+	{ TTL, "ttl", "TIME", "the branches expire after TIME: 90s, 15m, 2h" },
+	{ REASON, "reason", "TEXT", "why, for the log (agent_branch)" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static const char *const usage[] = {
+	"[-jqv] [-n N] [--replace] [-s SEED] STATE[@V] ... | -",
+	NULL
+};
+
+static void set(void *arg, int key, const char *value);
+
+static const struct cli_command command = {
+	.name = "epd-fork",
+	.usage = usage,
+	.about = "Make N branches of a state, from its newest version or from "
+	    "version @V, and print them, one a line. They share all that it "
+	    "has; nothing is copied, however long it is. Going back to an "
+	    "earlier version is a branch of it. With - states are read from "
+	    "standard input, one a line.",
+	.options = options,
+	.common = "wjqvSCT",
+	.set = set,
+};
+
+struct fork {
+	struct cli cli;
+	struct epd_fork_request ask;
+};
+
+static void
+set(void *arg, int key, const char *value)
+{
+	struct fork *x = arg;
+	struct epd_fork_request *f = &x->ask;
+	struct cli *c = &x->cli;
+
+	switch (key) {
+	case 'n':
+		f->branches = (uint32_t)cli_int(c, "-n", value, 1, 65536);
+		break;
+	case REPLACE: f->replace = 1; break;
+	case 's':
+		f->has_seed = 1;
+		f->seed = (uint64_t)cli_int(c, "-s", value, 0, INT64_MAX);
+		break;
+	case TTL: f->ttl_ms = cli_duration(c, "--ttl", value); break;
+	case REASON: f->reason = value; break;
+	}
+}
+
+static void
+print(struct cli *c, const struct epd_fork_request *f, uint32_t state,
+    const struct epd_forked *d)
+{
+	char ref[EPD_REF_TEXT], parent[EPD_REF_TEXT];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	epd_ref_format(ref, f->from.workflow, state, 0);
+	if (!c->json) {
+		cli_line(c, ref);
+		return;
+	}
+	epd_ref_format(parent, f->from.workflow, f->from.state, d->version);
+	cli_object(&w, &b);
+	epd_jw_str(&w, "state", ref);
+	epd_jw_uint(&w, "version", 1);
+	epd_jw_str(&w, "parent", parent);
+	epd_jw_bool(&w, "replaced", f->replace);
+	epd_jw_real(&w, "ms", (double)d->ns / 1e6);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+branch(struct fork *x, struct epd_store *s, const char *operand)
+{
+	struct cli *c = &x->cli;
+	struct epd_why why = {0};
+	struct epd_forked d;
+	int rc = cli_ref(c, s, operand, &x->ask.from, &why);
+
+	if (rc == 0)
+		rc = epd_flow_fork(s, &x->ask, &d, &why);
+	if (rc < 0) {
+		cli_fail(c, operand, rc, &why);
+		return;
+	}
+	for (uint32_t i = 0; i < x->ask.branches; i++)
+		print(c, &x->ask, d.first + i, &d);
+	cli_flush(c);
+	if (c->verbose)
+		cli_say(c, "%s: %u branch%s from @%u%s, %.2f ms", operand,
+		    x->ask.branches, x->ask.branches == 1 ? "" : "es",
+		    d.version, x->ask.replace ? ", itself released" : "",
+		    (double)d.ns / 1e6);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct fork x;
+	struct cli *c = &x.cli;
+	struct epd_store *s;
+	char **operand;
+	int first, n;
+
+	x.ask = (struct epd_fork_request){
+		.branches = 1, .reason = "agent_branch",
+	};
+	first = cli_begin(c, &command, &x, argc, argv);
+	operand = cli_operands(c, argc, argv, first, &n);
+	if (n == 0)
+		cli_usage(c, "no state");
+	s = cli_store(c, 0);
+	for (int i = 0; i < n && !c->out_failed; i++)
+		branch(&x, s, operand[i]);
+	epd_store_close(s);
+	return cli_end(c);
+}
