@@ -98,6 +98,8 @@ double cli_real(struct cli *c, const char *option, const char *text,
     double least, double most);
 uint64_t cli_duration(struct cli *c, const char *option, const char *text);
 const char *cli_bytes(char out[24], uint64_t n);	/* "3.2 MiB" */
+enum { CLI_COUNT = 28 };
+const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
 void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);

@@ -246,12 +246,13 @@ explain(struct decode *x, const struct voice *v,
     const struct epd_decode_end *e)
 {
 	double s = (double)(epd_clock_boot_ns() - x->from) / 1e9;
+	char reused[CLI_COUNT], tokens[CLI_COUNT], drawn[CLI_COUNT];
 
-	cli_say(&x->cli, "%s@%u: %llu token%s, %llu drawn, %llu reused, %s, "
-	    "%.1f tokens/s", v->name, e->version, (unsigned long long)e->tokens,
-	    e->tokens == 1 ? "" : "s",
-	    (unsigned long long)e->fresh,
-	    (unsigned long long)(e->tokens - e->fresh), finish_name(e->finish),
+	cli_say(&x->cli, "%s@%u: reused %s of %s token%s, %s drawn, %s, "
+	    "%.1f tokens/s", v->name, e->version,
+	    cli_count(reused, e->tokens - e->fresh),
+	    cli_count(tokens, e->tokens), e->tokens == 1 ? "" : "s",
+	    cli_count(drawn, e->fresh), finish_name(e->finish),
 	    s > 0 ? (double)e->fresh / s : 0.0);
 	if (e->lost)
 		cli_say(&x->cli, "%s: %llu page%s had been lost and %s "

@@ -12,7 +12,7 @@
 
 enum {
 	ROLE = CLI_OWN, SYSTEM, MESSAGES, TOOLS, RAW, CONTINUE, VISION_ID,
-	NO_GENERATION, TTL, KEY, EXPECT
+	NO_GENERATION, TTL, KEY, EXPECT, REUSE
 };
 enum { PIECES = 1024 };
 
@@ -32,6 +32,8 @@ static const struct cli_option options[] = {
 	{ VISION_ID, "vision-id", NULL, "number the pictures: Picture 1: ..." },
 	{ NO_GENERATION, "no-generation", NULL, "do not open the assistant's "
 	    "turn" },
+	{ REUSE, "reuse", "POLICY", "none: compute all; exact_prefix: take up "
+	    "pages that any state of the store has (default)" },
 	{ TTL, "ttl", "TIME", "life of a new state: 90s, 15m, 2h, 1d" },
 	{ EXPECT, "expect", "V", "fail unless the state is at this version" },
 	{ KEY, "key", "N", "onto a state: the same key again gives the same "
@@ -66,6 +68,7 @@ struct request {
 	int pieces, texts;
 	const char *system, *role, *messages, *tools;
 	int raw, cont, vision_id, no_generation;
+	enum epd_reuse_policy reuse;
 	uint64_t ttl, key;
 	uint32_t expect;
 	struct epd_ref state;		/* state 0: a new one */
@@ -93,6 +96,16 @@ json_file(struct request *r, const char *option, const char *value)
 		cli_usage(&r->cli, "%s -: only an operand - reads standard "
 		    "input; its name is /dev/stdin", option);
 	return value;
+}
+
+static enum epd_reuse_policy
+reuse(struct cli *c, const char *value)
+{
+	if (!strcmp(value, "none"))
+		return EPD_REUSE_NONE;
+	if (!strcmp(value, "exact_prefix"))
+		return EPD_REUSE_EXACT_PREFIX;
+	cli_usage(c, "--reuse: '%.40s' is not none or exact_prefix", value);
 }
 
 static const char *
@@ -126,6 +139,7 @@ set(void *arg, int key, const char *value)
 	case CONTINUE: r->cont = 1; break;
 	case VISION_ID: r->vision_id = 1; break;
 	case NO_GENERATION: r->no_generation = 1; break;
+	case REUSE: r->reuse = reuse(c, value); break;
 	case TTL: r->ttl = cli_duration(c, "--ttl", value); break;
 	case KEY:
 		r->key = (uint64_t)cli_int(c, "--key", value, 1, INT64_MAX);
@@ -237,11 +251,12 @@ progress(void *arg, uint64_t done, uint64_t total)
 static void
 explain(struct cli *c, const char *name, const struct epd_prefilled *d)
 {
-	cli_say(c, "%s: %llu token%s, %llu computed, %llu reused, %u image%s "
-	    "(%u fresh), %.1f ms", name, (unsigned long long)d->tokens,
-	    d->tokens == 1 ? "" : "s", (unsigned long long)d->fresh,
-	    (unsigned long long)d->reused,
-	    d->images, d->images == 1 ? "" : "s", d->encoded,
+	char reused[CLI_COUNT], tokens[CLI_COUNT], fresh[CLI_COUNT];
+
+	cli_say(c, "%s: reused %s of %s token%s, %s computed, %u image%s "
+	    "(%u fresh), %.1f ms", name, cli_count(reused, d->reused),
+	    cli_count(tokens, d->tokens), d->tokens == 1 ? "" : "s",
+	    cli_count(fresh, d->fresh), d->images, d->images == 1 ? "" : "s", d->encoded,
 	    (double)d->ns / 1e6);
 	if (d->lost)
 		cli_say(c, "%s: %llu page%s had been lost and %s computed "
@@ -269,6 +284,7 @@ print(struct cli *c, const struct epd_prefilled *d)
 	epd_jw_uint(&w, "tokens", d->tokens);
 	epd_jw_uint(&w, "computed", d->fresh);
 	epd_jw_uint(&w, "reused", d->reused);
+	epd_jw_uint(&w, "borrowed", d->borrowed);
 	epd_jw_uint(&w, "lost_pages", d->lost);
 	epd_jw_uint(&w, "images", d->images);
 	epd_jw_uint(&w, "encoded", d->encoded);
@@ -344,6 +360,7 @@ prefill(struct request *r, struct epd_store *s, struct epd_session *session,
 		.expect = r->expect,
 		.key = r->key,
 		.ttl_ms = r->ttl,
+		.reuse = r->reuse,
 		.stop = r->caught,
 		.progress = progress,
 		.arg = c,

@@ -76,3 +76,20 @@ cli_bytes(char out[24], uint64_t n)
 	snprintf(out, 24, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
 	return out;
 }
+
+const char *
+cli_count(char out[CLI_COUNT], uint64_t n)
+{
+	char *p = out + CLI_COUNT;
+	int digits = 0;
+
+	*--p = '\0';
+	do {
+		if (digits && digits % 3 == 0)
+			*--p = ',';
+		*--p = (char)('0' + n % 10);
+		digits++;
+	} while (n /= 10);
+	memmove(out, p, (size_t)(out + CLI_COUNT - p));
+	return out;
+}

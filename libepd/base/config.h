@@ -33,6 +33,8 @@ enum { EPD_CONFIG_STR = 256 };
 	X("state",     "sync",                  B, state_sync,            1, 0, 1) \
 	X("state",     "log_keep",              I, log_keep,              0, 0, 1000000) \
 	X("state",     "lock_timeout_ms",       I, lock_timeout_ms,       10000, 1, 600000) \
+	X("state",     "lease_ms",              I, lease_ms,              60000, 100, 86400000) \
+	X("state",     "handoff_ms",            I, handoff_ms,            30000, 100, 86400000) \
 	X("state",     "checkpoint_bytes",      I, checkpoint_bytes,      1048576, 4096, 1073741824) \
 	X("page",      "tokens",                I, page_tokens,           16, 16, 64) \
 	X("page",      "dtype",                 E, kv_dtype,              "bf16", "bf16|f32", 0) \

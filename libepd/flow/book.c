@@ -11,11 +11,15 @@
  * just found is no end of the walk.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "flow/book.h"
+#include "flow/runs.h"
 #include "page/page.h"
 
 enum { UNIT = 4096 };		/* a tmpfs gives whole pages of memory */
@@ -71,14 +75,24 @@ epd_chain_free(struct epd_chain *c)
 /* ---- runs in memory ---- */
 
 struct found {
+	int dirfd;
 	struct epd_book_run *v;
 	size_t n, cap;
 };
 
+/* A file of several names weighs on each of them alike. */
 static int
-found(void *arg, uint64_t run, uint64_t bytes)
+found(void *arg, const char *name)
 {
 	struct found *f = arg;
+	struct stat st;
+	uint64_t run, bytes;
+
+	if (epd_run_parse(name, &run) ||
+	    fstatat(f->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	bytes = (uint64_t)st.st_size / (st.st_nlink ? st.st_nlink : 1);
 
 	if (f->n == f->cap) {
 		size_t cap = f->cap ? 2 * f->cap : 64;
@@ -141,9 +155,11 @@ at(const struct epd_book *b, uint64_t node)
 }
 
 static void
-stand(struct epd_book_node *n, uint32_t states, uint32_t first)
+stand(struct epd_book_node *n, uint32_t states, uint32_t leases,
+    uint32_t first)
 {
 	n->states += states;
+	n->leases += leases;
 	if (first < n->first)
 		n->first = first;
 }
@@ -152,6 +168,7 @@ stand(struct epd_book_node *n, uint32_t states, uint32_t first)
 static int
 count(struct epd_book *b, struct epd_shard *s)
 {
+	struct epd_lease lease = {0};
 	struct epd_state st;
 	uint32_t after = 0;
 	uint64_t node;
@@ -168,20 +185,28 @@ count(struct epd_book *b, struct epd_shard *s)
 			return rc;
 		if (!(n = at(b, node)))
 			return EPD_ECORRUPT;
-		stand(n, 1, st.id);
+		stand(n, 1, 0, st.id);
+	}
+	while (rc == EPD_ENOSTATE &&
+	    epd_shard_lease_next(s, lease.id, &lease) == 0) {
+		struct epd_book_node *n = at(b, lease.node);
+
+		if (!n)
+			return EPD_ECORRUPT;
+		stand(n, 0, 1, UINT32_MAX);
 	}
 	for (size_t i = b->n; i-- > 0;) {
 		const struct epd_book_node *n = b->node + i;
 		struct epd_book_node *up = i ? b->node + i - 1 : NULL;
 
 		/* Mostly the one before it. */
-		if (!n->parent || !n->states)
+		if (!n->parent || (!n->states && !n->leases))
 			continue;
 		if (!up || up->node != n->parent)
 			up = at(b, n->parent);
 		if (!up)
 			return EPD_ECORRUPT;
-		stand(up, n->states, n->first);
+		stand(up, n->states, n->leases, n->first);
 	}
 	return rc == EPD_ENOSTATE ? 0 : rc;
 }
@@ -191,20 +216,24 @@ epd_book_open(struct epd_book *out, const struct epd_workflow *w,
     struct epd_why *why)
 {
 	struct epd_book b = {0};
-	struct found f = {0};
+	struct found f = { .dirfd = w->runs };
+	struct epd_lease lease;
 	struct epd_state st;
 	int rc = epd_shard_next(w->shard, 0, &st);
 
 	if (rc == 0) {
 		b.only = (struct epd_book_node){ .states = 1, .first = st.id };
-		if ((rc = epd_shard_next(w->shard, st.id, &st)) == 0 &&
-		    (rc = gather(&b, w->shard)) == 0)
+		rc = epd_shard_next(w->shard, st.id, &st);
+		if (rc == EPD_ENOSTATE &&
+		    epd_shard_lease_next(w->shard, 0, &lease) == 0)
+			rc = 0;
+		if (rc == 0 && (rc = gather(&b, w->shard)) == 0)
 			rc = count(&b, w->shard);
 	}
 	if (rc == EPD_ENOSTATE)
 		rc = 0;
 	if (rc == 0 && w->runs >= 0)
-		rc = epd_run_each(w->runs, found, &f);
+		rc = epd_dir_each(w->runs, found, &f);
 	b.run = f.v;
 	b.nruns = f.n;
 	if (rc < 0) {
@@ -262,6 +291,20 @@ backed(struct epd_shard *s, const struct epd_glance *from, uint64_t pages)
 	return rc;
 }
 
+/* Pages of the node that others made lie elsewhere. */
+static int
+add_links(struct sum *q, struct epd_shard *s, const struct epd_glance *g)
+{
+	struct epd_version v;
+	int rc = epd_shard_node(s, g->node, &v);
+
+	for (uint32_t k = 0; rc == 0 && k < v.npages; k++)
+		if (q->page[v.first_page + k].node == v.node)
+			q->page[v.first_page + k].run =
+			    epd_version_where(&v, k);
+	return rc;
+}
+
 /* The next node towards the root. */
 static int
 add(struct sum *q, struct epd_shard *s, const struct epd_glance *g)
@@ -288,7 +331,7 @@ add(struct sum *q, struct epd_shard *s, const struct epd_glance *g)
 	for (uint64_t i = g->first_page; i < upto; i++)
 		if (!q->page[i].node)
 			q->page[i] = (struct writer){ g->node, g->run };
-	return 0;
+	return g->nlinks ? add_links(q, s, g) : 0;
 }
 
 /* Pages follow one another from the first. */
@@ -336,7 +379,7 @@ epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
 		if ((rc = epd_shard_node(s, q.page[i].node, &v)) == 0)
 			row[i] = (struct epd_page_row){
 				.ref = v.pages[i - v.first_page],
-				.node = v.node, .run = v.run,
+				.node = v.node, .run = q.page[i].run,
 			};
 	epd_free(q.page);
 	if (rc < 0) {
@@ -346,6 +389,25 @@ epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
 	*out = row;
 	*n = q.pages;
 	return 0;
+}
+
+/* What the node's runs take up. */
+static int
+in_memory(const struct epd_book *b, struct epd_shard *s,
+    const struct epd_glance *g, uint64_t *bytes)
+{
+	const struct epd_book_run *r = epd_book_run(b, g->run);
+	struct epd_version v;
+	int rc = 0;
+
+	*bytes = r ? r->bytes : 0;
+	if (g->nlinks)
+		rc = epd_shard_node(s, g->node, &v);
+	for (uint32_t i = 0; rc == 0 && i < g->nlinks; i++) {
+		r = epd_book_run(b, v.links[i].run);
+		*bytes += r ? r->bytes : 0;
+	}
+	return rc;
 }
 
 int
@@ -360,7 +422,7 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 
 	g.parent = w.head.node;
 	while (rc == 0 && g.parent) {
-		const struct epd_book_run *r;
+		uint64_t bytes;
 
 		if ((rc = epd_shard_glance(s, g.parent, &g)) < 0 ||
 		    (rc = add(&q, s, &g)) < 0)
@@ -368,9 +430,8 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 		/* Both descend, and the book has them all. */
 		while (b->n && (n == b->n || b->node[n].node > g.node))
 			n--;
-		r = epd_book_run(b, g.run);
-		share(&w, b->n ? b->node + n : &b->only, r ? r->bytes : 0,
-		    state);
+		if ((rc = in_memory(b, s, &g, &bytes)) == 0)
+			share(&w, b->n ? b->node + n : &b->only, bytes, state);
 	}
 	if (rc == 0)
 		rc = settle(&q);

@@ -21,6 +21,7 @@ void epd_chain_free(struct epd_chain *c);
 struct epd_book_node {
 	uint64_t node, parent;
 	uint32_t states;	/* live states that stand on it */
+	uint32_t leases;	/* and leases */
 	uint32_t first;		/* of them, who takes what cannot be divided */
 };
 

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "flow/book.h"
+#include "flow/runs.h"
 #include "page/page.h"
 
 struct check {
@@ -245,47 +246,64 @@ is_damage(int rc)
 	    rc == EPD_ETOOBIG;
 }
 
+/* The pages of a version in its ith run, n of them behind the first `done`. */
 static int
 check_run(struct check *c, struct epd_workflow *w,
-    const struct epd_state *shape_of, uint64_t node)
+    const struct epd_state *shape_of, const struct epd_version *v, uint32_t i,
+    uint32_t done)
 {
+	const uint64_t id = epd_version_run(v, i);
+	const uint32_t n = epd_version_pages(v, i);
 	struct epd_run_shape shape = {
 		.kind = EPD_OBJECT_KV_PAGE,
 		.type = shape_of->kv_type,
 		.tokens = shape_of->page_tokens,
 		.bytes = shape_of->page_bytes,
 	};
-	struct epd_page_entry *e;
+	struct epd_page_entry *e = epd_version_entries(v);
 	struct epd_run *run = NULL;
-	struct epd_version v;
 	struct epd_why why = {{0}};
-	int rc = epd_shard_node(w->shard, node, &v);
+	int rc = e ? epd_run_look(&run, w->runs, id, &shape, e + done, n,
+	    &why) : -ENOMEM;
 
-	if (rc < 0)
-		return rc;
-	if (!(e = epd_calloc(v.npages + 1u, sizeof *e)))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < v.npages; i++)
-		e[i] = (struct epd_page_entry){
-			.name = v.pages[i].name, .rows = v.pages[i].rows,
-			.sum = v.pages[i].sum,
-		};
-	rc = epd_run_look(&run, w->runs, v.run, &shape, e, v.npages, &why);
 	if (rc < 0 && !why.text[0])
-		epd_why(&why, rc, "run %016llx: %s", (unsigned long long)v.run,
+		epd_why(&why, rc, "run %016llx: %s", (unsigned long long)id,
 		    epd_strerror(rc));
 	if (is_damage(rc))
 		fault(c, PAGES, "%s: %s", w->name, why.text);
 	else if (rc < 0 && rc != -ENOENT)
 		epd_why(c->why, rc, "%s: %s", w->name, why.text);
-	for (uint32_t i = 0; rc == 0 && i < v.npages; i++)
-		if (epd_run_verify(run, i) < 0)
+	for (uint32_t k = 0; rc == 0 && k < n; k++)
+		if (epd_run_verify(run, k) < 0)
 			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
-			    (unsigned long long)v.run, i,
+			    (unsigned long long)id, k,
 			    epd_strerror(EPD_ECORRUPT));
 	epd_run_close(run);
 	epd_free(e);
 	return is_damage(rc) || rc == -ENOENT ? 0 : rc;
+}
+
+/* A node's runs that are in memory and were not looked at yet. */
+static int
+check_node(struct check *c, struct epd_workflow *w,
+    const struct epd_state *shape_of, uint64_t node, const struct epd_book *b,
+    char *seen)
+{
+	struct epd_version v;
+	uint32_t done = 0;
+	int rc = epd_shard_node(w->shard, node, &v);
+
+	for (uint32_t i = 0; rc == 0 && done < v.npages; i++) {
+		const struct epd_book_run *r = epd_book_run(b,
+		    epd_version_run(&v, i));
+
+		if (r && !seen[r - b->run]) {
+			seen[r - b->run] = 1;
+			rc = check_run(c, w, shape_of, &v, i, done);
+		}
+		done += epd_version_pages(&v, i);
+	}
+	return rc;
 }
 
 /* Each run once, with the shape of a state that stands on it. */
@@ -312,11 +330,11 @@ check_runs(struct check *c, struct epd_workflow *w)
 			struct epd_outline o;
 
 			rc = epd_shard_outline(w->shard, chain.node[i], &o);
-			if (rc < 0 || !(r = epd_book_run(&b, o.run)) ||
-			    seen[r - b.run])
+			if (rc < 0 || (!o.nlinks &&
+			    (!(r = epd_book_run(&b, o.run)) ||
+			    seen[r - b.run])))
 				continue;
-			seen[r - b.run] = 1;
-			rc = check_run(c, w, &st, o.node);
+			rc = check_node(c, w, &st, o.node, &b, seen);
 		}
 		epd_chain_free(&chain);
 	}

@@ -20,6 +20,7 @@ struct lane {
 	struct epd_workflow *w;
 	const struct epd_ref *ref;
 	uint64_t had;
+	uint64_t lease, renew_ns;	/* on the state, and when it is due again */
 	uint32_t expect, images;
 	struct epd_sampler sampler;
 	struct epd_utf8 utf8;
@@ -84,6 +85,27 @@ workflow(struct batch *b, const char *name, struct epd_workflow **out,
 	return rc;
 }
 
+/* When a lease of the batch is to be renewed: a third of it is time enough. */
+static uint64_t
+due(const struct batch *b)
+{
+	return epd_clock_boot_ns() +
+	    (uint64_t)b->s->store->config.lease_ms * 1000000 / 3;
+}
+
+/* Take the state for decoding; it may have moved while nobody held it. */
+static int
+take_lease(struct batch *b, struct lane *l, struct epd_state *st,
+    struct epd_why *why)
+{
+	int rc = epd_shard_lease(l->w->shard, l->ref->state, 0,
+	    EPD_LEASE_DECODE, (uint64_t)b->s->store->config.lease_ms,
+	    &l->lease, why);
+
+	l->renew_ns = due(b);
+	return rc < 0 ? rc : epd_shard_state(l->w->shard, l->ref->state, st);
+}
+
 static int
 open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 {
@@ -97,6 +119,9 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", l->w->name,
 		    l->ref->state, epd_strerror(rc));
+	if (st.status == EPD_SUSPECT)
+		return epd_why(why, EPD_ESUSPECT, "%s/s%u is SUSPECT",
+		    l->w->name, l->ref->state);
 	if (l->ref->version && l->ref->version != st.versions)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u is at @%u; an earlier "
 		    "version goes on in a fork of it", l->w->name,
@@ -104,6 +129,8 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w->name,
 		    l->ref->state, epd_status_name(st.status));
+	if ((rc = take_lease(b, l, &st, why)) < 0)
+		return rc;
 	l->expect = st.versions;
 	l->q.stop = b->d->interrupt;
 	if ((rc = epd_seq_load(&l->q, l->ref->state, st.versions, why)) < 0)
@@ -157,9 +184,16 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		epd_buf_fmt(&text, "{\"command\": \"decode\", \"drawn\": %llu}",
 		    (unsigned long long)drawn);
 		v.note = epd_span(text.p, text.n);
-		rc = epd_seq_advance(&l->q, l->ref->state, l->expect, 0, l->had,
-		    l->images, &v, &l->end.version, &l->end.why);
+		rc = epd_seq_advance(&l->q, &(struct epd_step){
+		    .state = l->ref->state, .expect = l->expect,
+		    .lease = l->lease, .had = l->had, .images = l->images,
+		    }, &v, &l->end.version, &l->end.why);
 	}
+	/* Unless it went with the version. */
+	if (l->lease && l->w && (rc < 0 || !drawn))
+		(void)epd_shard_drop(l->w->shard, l->lease, "nothing was drawn",
+		    NULL);
+	l->lease = 0;
 	if (rc < 0 && !*l->end.why.text)
 		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));
 	l->end.rc = rc;
@@ -265,6 +299,21 @@ draw(struct batch *b, struct lane *l)
 		finish(b, l, 0, EPD_FINISH_LENGTH);
 }
 
+/* Keep the lease of a lane; without it nothing it draws would count. */
+static int
+keep_lease(struct batch *b, struct lane *l)
+{
+	int rc;
+
+	if (epd_clock_boot_ns() < l->renew_ns)
+		return 0;
+	rc = epd_shard_renew(l->w->shard, l->lease,
+	    (uint64_t)b->s->store->config.lease_ms, &l->end.why);
+	l->renew_ns = due(b);
+	/* Elsewise it may be there still, and the end will tell. */
+	return rc == EPD_ELEASE ? rc : 0;
+}
+
 /* One step of all live lanes; the number of lanes run. */
 static int
 step(struct batch *b)
@@ -283,7 +332,10 @@ step(struct batch *b)
 			finish(b, l, 0, EPD_FINISH_LENGTH);
 			continue;
 		}
-		rc = epd_seq_chunk(&l->q, l->q.n, b->chunk + n, &l->end.why);
+		rc = keep_lease(b, l);
+		if (rc == 0)
+			rc = epd_seq_chunk(&l->q, l->q.n, b->chunk + n,
+			    &l->end.why);
 		if (rc < 0) {
 			finish(b, l, rc, EPD_FINISH_NONE);
 			continue;

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "flow/seq.h"
+#include "flow/reuse.h"
 
 enum {
 	FIT = 64,	/* pages the memory tier is asked to have room for at once, */
@@ -26,8 +26,8 @@ epd_seq_shape(const struct epd_session *s, struct epd_run_shape *out)
 	};
 }
 
-static int
-tier_why(struct epd_why *why, int rc)
+int
+epd_seq_tier_why(struct epd_why *why, int rc)
 {
 	return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 }
@@ -51,7 +51,7 @@ begin_fresh(struct epd_seq *q, struct epd_why *why)
 		rc = fd < 0 ? fd : epd_run_new(&q->fresh, fd, &shape);
 	}
 	if (rc < 0)
-		return tier_why(why, rc);
+		return epd_seq_tier_why(why, rc);
 	q->first = q->asked = (long)(q->rows / (uint64_t)shape.tokens);
 	return 0;
 }
@@ -94,17 +94,13 @@ ask_room(struct epd_seq *q, long upto, struct epd_why *why)
 	rc = epd_memory_fit(m, (uint64_t)(upto - q->first) * bytes, NULL, NULL,
 	    NULL, NULL);
 	if (rc < 0)
-		return tier_why(why, rc);
+		return epd_seq_tier_why(why, rc);
 	q->asked = upto;
 	return 0;
 }
 
-/*
- * The file system is full though the cap is not reached: old runs go until there
- * is room for a page.  1 if some went.
- */
-static int
-squeeze(struct epd_seq *q)
+int
+epd_seq_squeeze(struct epd_seq *q)
 {
 	struct epd_memory *m = q->s->store->memory;
 	const uint64_t cap = epd_memory_cap(m);
@@ -132,9 +128,9 @@ add_page(struct epd_seq *q, long i, struct epd_why *why)
 		return epd_why(why, -ENOMEM, "no memory");
 	do
 		rc = epd_run_add(q->fresh, &page);
-	while (rc == -ENOSPC && squeeze(q) > 0);
+	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
 	if (rc < 0)
-		return tier_why(why, rc);
+		return epd_seq_tier_why(why, rc);
 	if (old) {
 		memcpy(page, old, bytes);
 		epd_count(q->s->store->metrics, EPD_M_TAIL_PAGE_COPIES, 1);
@@ -163,41 +159,52 @@ epd_seq_room(struct epd_seq *q, uint64_t upto, struct epd_why *why)
 	return 0;
 }
 
-/* Name page i by its tokens and the images that reach into it. */
-static int
-name_page(struct epd_seq *q, long i, struct epd_page_entry *e)
+int
+epd_seq_name(const struct epd_seq *q, long page, uint32_t rows,
+    const struct epd_name *up, struct epd_name *out)
 {
-	const uint64_t t = (uint64_t)q->s->shape.tokens, at = (uint64_t)i * t;
-	struct epd_page_image small[8], *im = small;
-	struct epd_name base;
+	const uint64_t at = (uint64_t)page * (uint64_t)q->s->shape.tokens;
+	struct epd_page_image small[8] = {{0}}, *im = small;
 	size_t n = 0, most = 0;
 
-	e->rows = (uint32_t)(q->rows - at < t ? q->rows - at : t);
 	for (uint32_t k = 0; k < q->nimages; k++)
-		most += (uint64_t)q->visual[k].at < at + e->rows &&
+		most += (uint64_t)q->visual[k].at < at + rows &&
 		    (uint64_t)(q->visual[k].at + q->visual[k].n) > at;
 	if (most > 8 && !(im = epd_malloc(most * sizeof *im)))
 		return -ENOMEM;
 	for (uint32_t k = 0; k < q->nimages; k++)
-		if ((uint64_t)q->visual[k].at < at + e->rows &&
+		if ((uint64_t)q->visual[k].at < at + rows &&
 		    (uint64_t)(q->visual[k].at + q->visual[k].n) > at)
 			im[n++] = (struct epd_page_image){
 				.at = q->visual[k].at - (int64_t)at,
 				.fp = q->images[k].fp,
 			};
-	if (i == 0)
-		epd_session_base(q->s, &base);
-	epd_page_name(&e->name, i ? q->name + i - 1 : &base, q->ids + at,
-	    e->rows, im, n);
-	q->name[i] = e->name;
+	epd_page_name(out, up, q->ids + at, rows, im, n);
 	if (im != small)
 		epd_free(im);
 	return 0;
 }
 
-/* Name the fresh pages.  Owns: the caller frees *out. */
+/* Name page i by its tokens and the images that reach into it. */
 static int
-name_fresh(struct epd_seq *q, struct epd_page_entry **out, struct epd_why *why)
+name_page(struct epd_seq *q, long i, struct epd_page_entry *e)
+{
+	const uint64_t t = (uint64_t)q->s->shape.tokens, at = (uint64_t)i * t;
+	struct epd_name base;
+	int rc;
+
+	e->rows = (uint32_t)(q->rows - at < t ? q->rows - at : t);
+	if (i == 0)
+		epd_session_base(q->s, &base);
+	rc = epd_seq_name(q, i, e->rows, i ? q->name + i - 1 : &base,
+	    &e->name);
+	if (rc == 0)
+		q->name[i] = e->name;
+	return rc;
+}
+
+int
+epd_seq_name_fresh(struct epd_seq *q, struct epd_page_entry **out, struct epd_why *why)
 {
 	const long n = epd_run_count(q->fresh);
 	struct epd_page_entry *e = epd_calloc((size_t)n, sizeof *e);
@@ -213,40 +220,19 @@ name_fresh(struct epd_seq *q, struct epd_page_entry **out, struct epd_why *why)
 	return 0;
 }
 
-static int
-publish(struct epd_seq *q, uint64_t run, struct epd_page_entry *e)
+int
+epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
+    struct epd_page_entry *e)
 {
 	int rc;
 
 	do
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
-	while (rc == -ENOSPC && squeeze(q) > 0);
+	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
+	if (rc == 0)
+		epd_index_put(epd_store_index(q->s->store), q->w->name, run,
+		    (uint32_t)q->s->shape.tokens, e, epd_run_count(q->fresh));
 	return rc;
-}
-
-int
-epd_seq_publish(struct epd_seq *q, struct epd_version *v,
-    struct epd_page_entry **entries, struct epd_why *why)
-{
-	struct epd_page_entry *e;
-	uint64_t run;
-	int rc;
-
-	if (!q->fresh || epd_run_count(q->fresh) == 0)
-		return 0;
-	if ((rc = epd_run_id(&run)) < 0)
-		return epd_why(why, rc, "%s", epd_strerror(rc));
-	if ((rc = name_fresh(q, &e, why)) < 0)
-		return rc;
-	if ((rc = publish(q, run, e)) < 0) {
-		epd_free(e);
-		return tier_why(why, rc);
-	}
-	v->run = run;
-	v->first_page = (uint32_t)q->first;
-	v->npages = (uint32_t)epd_run_count(q->fresh);
-	*entries = e;
-	return 0;
 }
 
 /* Whether fresh page i is what it was. */
@@ -269,15 +255,15 @@ epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
 	if (!q->fresh || q->first != first || epd_run_count(q->fresh) != n)
 		return epd_why(why, EPD_ECORRUPT, "%s: the pages of a version "
 		    "are not where its tokens are", q->w->name);
-	if ((rc = name_fresh(q, &e, why)) < 0)
+	if ((rc = epd_seq_name_fresh(q, &e, why)) < 0)
 		return rc;
 	for (long i = 0; rc == 0 && i < n; i++)
 		if (!as_it_was(q, i, e + i, want + i))
 			rc = epd_why(why, EPD_ECORRUPT, "%s: page %ld computed "
 			    "again differs from the record of it", q->w->name,
 			    first + i);
-	if (rc == 0 && (rc = publish(q, run, e)) < 0)
-		tier_why(why, rc);
+	if (rc == 0 && (rc = epd_seq_publish_fresh(q, run, e)) < 0)
+		epd_seq_tier_why(why, rc);
 	epd_free(e);
 	return rc;
 }

@@ -89,7 +89,11 @@ lying(void *arg, uint64_t run, uint64_t bytes)
 static int
 living(void *arg, const struct epd_version *v)
 {
-	return v->run ? put(arg, v->run, 0) : 0;
+	int rc = v->run ? put(arg, v->run, 0) : 0;
+
+	for (uint32_t i = 0; rc == 0 && i < v->nlinks; i++)
+		rc = put(arg, v->links[i].run, 0);
+	return rc;
 }
 
 static int

@@ -111,20 +111,6 @@ check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 	    "(%s)", q->w->name, state, st.model_path);
 }
 
-static struct epd_page_entry *
-entries_of(const struct epd_version *v)
-{
-	struct epd_page_entry *e = epd_calloc(v->npages + 1u, sizeof *e);
-
-	for (uint32_t i = 0; e && i < v->npages; i++)
-		e[i] = (struct epd_page_entry){
-			.name = v->pages[i].name,
-			.rows = v->pages[i].rows,
-			.sum = v->pages[i].sum,
-		};
-	return e;
-}
-
 /* Put the fresh run among the kept, so that the next one can begin. */
 static int
 keep_fresh(struct epd_seq *q)
@@ -140,22 +126,23 @@ keep_fresh(struct epd_seq *q)
 	return 0;
 }
 
-/* The pages of one node: n of them from first on, that hold tokens to `rows`. */
+/* Pages of one run: n of them from first on, that hold tokens to `rows`. */
 struct pages {
 	uint64_t run, rows;
 	long first, n;
-	struct epd_page_entry *want;
+	const struct epd_page_entry *want;
 };
 
-/* Enter a mapped run's pages in the table. */
+/* Enter a mapped run's pages, from its page at on, in the table. */
 static int
-enter(struct epd_seq *q, const struct epd_run *run, const struct pages *p)
+enter(struct epd_seq *q, const struct epd_run *run, long at,
+    const struct pages *p)
 {
 	if (epd_seq_table(q, p->first + p->n) < 0)
 		return -ENOMEM;
 	for (long i = 0; i < p->n; i++) {
 		q->page[p->first + i] =
-		    (void *)(uintptr_t)epd_run_page(run, i);
+		    (void *)(uintptr_t)epd_run_page(run, at + i);
 		q->name[p->first + i] = p->want[i].name;
 	}
 	q->npages = p->first + p->n;
@@ -197,36 +184,42 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 	return keep_fresh(q);
 }
 
-/* What the log says of a node's pages, if that can be. */
+/* Have the pages of one run in the table, computed again if they must be. */
 static int
-describe(struct epd_seq *q, const struct epd_version *v, struct pages *p,
-    struct epd_why *why)
+take_run(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 {
-	const uint64_t t = (uint64_t)q->s->shape.tokens;
-	uint32_t last = v->npages - 1;
+	struct epd_why lost = {{0}};
+	struct epd_run_shape shape;
+	struct epd_run *run;
+	long at;
+	int rc;
 
-	*p = (struct pages){
-		.run = v->run, .first = v->first_page, .n = v->npages,
-		.rows = (v->first_page + (uint64_t)last) * t +
-		    v->pages[last].rows,
-	};
-	if (!v->run || v->pages[last].rows > t || p->rows > q->n ||
-	    q->rows / t < v->first_page)
+	if (!p->run || p->rows > q->n ||
+	    q->rows / (uint64_t)q->s->shape.tokens < (uint64_t)p->first)
 		return epd_why(why, EPD_ECORRUPT, "%s: the pages of a version "
 		    "are not where its tokens are", q->w->name);
-	p->want = entries_of(v);
-	return p->want ? 0 : -ENOMEM;
+	epd_seq_shape(q->s, &shape);
+	rc = epd_runs_get(q->runs, q->w->runs, p->run, &shape, p->want, p->n,
+	    &run, &at, &lost);
+	if (rc == 0)
+		return enter(q, run, at, p);
+	if (rc == -ENOENT)
+		return mend(q, p, why);
+	if (rc != EPD_ECORRUPT && rc != EPD_EKIND && rc != -EIO)
+		return epd_why(why, rc, "%s", lost.text);
+	epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT, (uint64_t)p->n);
+	epd_run_free(q->w->runs, p->run);
+	return mend(q, p, why);
 }
 
 /* Take in one node: its tokens always, its pages as they are found. */
 static int
 take(struct epd_seq *q, const struct link *l, struct epd_why *why)
 {
-	struct epd_why lost = {{0}};
-	struct epd_run_shape shape;
+	const uint64_t t = (uint64_t)q->s->shape.tokens;
+	struct epd_page_entry *e;
 	struct epd_version v;
-	struct epd_run *run;
-	struct pages p;
+	uint32_t done = 0;
 	int rc = epd_shard_node(q->w->shard, l->node, &v);
 
 	if (rc < 0)
@@ -236,24 +229,24 @@ take(struct epd_seq *q, const struct link *l, struct epd_why *why)
 	    why);
 	if (rc < 0 || !l->needed)
 		return rc;
-	if ((rc = describe(q, &v, &p, why)) < 0)
-		return rc;
-	epd_seq_shape(q->s, &shape);
-	rc = epd_runs_get(q->runs, q->w->runs, p.run, &shape, p.want, p.n,
-	    &run, &lost);
-	if (rc == 0) {
-		rc = enter(q, run, &p);
-	} else if (rc == -ENOENT) {
-		rc = mend(q, &p, why);
-	} else if (rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == -EIO) {
-		epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT,
-		    (uint64_t)p.n);
-		epd_run_free(q->w->runs, p.run);
-		rc = mend(q, &p, why);
-	} else {
-		epd_why(why, rc, "%s", lost.text);
+	if (!(e = epd_version_entries(&v)))
+		return epd_why(why, -ENOMEM, "no memory");
+	for (uint32_t i = 0; rc == 0 && done < v.npages; i++) {
+		const uint32_t n = epd_version_pages(&v, i), last = done + n - 1;
+		struct pages p = {
+			.run = epd_version_run(&v, i),
+			.first = (long)v.first_page + done, .n = n,
+			.want = e + done,
+			.rows = (v.first_page + (uint64_t)last) * t +
+			    e[last].rows,
+		};
+
+		rc = e[last].rows > t ? epd_why(why, EPD_ECORRUPT, "%s: a page "
+		    "of %u rows", q->w->name, e[last].rows) :
+		    take_run(q, &p, why);
+		done += n;
 	}
-	epd_free(p.want);
+	epd_free(e);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/prompt.h"
-#include "flow/seq.h"
+#include "flow/reuse.h"
 
 static int
 note(struct epd_buf *out, const char *command, const struct epd_seq *q,
@@ -65,23 +65,27 @@ describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
 }
 
 int
-epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
-    uint64_t key, uint64_t had, uint32_t images, struct epd_version *v,
-    uint32_t *version, struct epd_why *why)
+epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
+    struct epd_version *v, uint32_t *version, struct epd_why *why)
 {
+	struct epd_shard *s = q->w->shard;
 	struct epd_page_ref *pages;
 	struct epd_version now;
-	int other = 0, rc = describe(q, had, images, why, v, &pages);
+	int other = 0, rc = describe(q, step->had, step->images, why, v,
+	    &pages);
 
-	if (rc == 0)
-		rc = epd_shard_advance(q->w->shard, state, expect, key, v,
-		    version, why);
+	if (rc == 0 && step->lease)
+		rc = epd_shard_advance_leased(s, step->lease, step->state,
+		    step->expect, v, version, why);
+	else if (rc == 0)
+		rc = epd_shard_advance(s, step->state, step->expect, step->key,
+		    v, version, why);
 	/* With a key it may have been done before, and then not by this run. */
-	if (rc == 0 && key)
-		other = epd_shard_version(q->w->shard, state, *version,
-		    &now) == 0 && now.run != v->run;
-	if (((rc < 0 && rc != EPD_EUNSURE) || other) && v->run)
-		epd_run_free(q->w->runs, v->run);
+	if (rc == 0 && step->key)
+		other = epd_shard_version(s, step->state, *version, &now) ==
+		    0 && epd_version_run(&now, 0) != epd_version_run(v, 0);
+	if ((rc < 0 && rc != EPD_EUNSURE) || other)
+		epd_seq_unpublish(q, v);
 	epd_free(pages);
 	return rc;
 }
@@ -118,8 +122,8 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 	rc = describe(q, 0, 0, why, v, &pages);
 	if (rc == 0)
 		rc = epd_shard_create(q->w->shard, &st, v, state, why);
-	if (rc < 0 && rc != EPD_EUNSURE && v->run)
-		epd_run_free(q->w->runs, v->run);
+	if (rc < 0 && rc != EPD_EUNSURE)
+		epd_seq_unpublish(q, v);
 	epd_free(pages);
 	epd_buf_free(&fp);
 	return rc;
@@ -210,6 +214,9 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc != 0)
 		return rc;
 	out->version = st.versions;
+	if (st.status == EPD_SUSPECT)
+		return epd_why(why, EPD_ESUSPECT, "%s/s%u is SUSPECT", w->name,
+		    p->state);
 	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
 		    p->state, epd_status_name(st.status));
@@ -232,6 +239,15 @@ unmake(struct epd_store *s, struct epd_workflow *w)
 	epd_workflow_close(w);
 	if (epd_file_remove(s->workflows, name) == 0)
 		(void)epd_memory_remove(s->memory, name);
+}
+
+/* The approximate policies begin with the exact prefix too. */
+static int
+may_reuse(const struct epd_session *s, const struct epd_prefill *p)
+{
+	return p->reuse == EPD_REUSE_CONFIGURED ?
+	    strcmp(s->store->config.reuse_policy, "none") != 0 :
+	    p->reuse == EPD_REUSE_EXACT_PREFIX;
 }
 
 static int
@@ -263,6 +279,8 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 			rc = epd_workflow_open(w, q->s->store, out->workflow,
 			    0, why);
 	}
+	if (rc == 0 && may_reuse(q->s, p))
+		rc = epd_seq_reuse(q, q->n - 1, why);
 	if (rc == 0)
 		rc = epd_seq_compute(q, q->n - 1, p, why);
 	if (rc == 0)
@@ -272,8 +290,9 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	v.sampling = q->head.sampling;
 	out->state = p->state;
 	if (rc == 0 && p->state)
-		rc = epd_seq_advance(q, p->state, out->version, p->key, had,
-		    images, &v, &out->version, why);
+		rc = epd_seq_advance(q, &(struct epd_step){
+		    .state = p->state, .expect = out->version, .key = p->key,
+		    .had = had, .images = images }, &v, &out->version, why);
 	else if (rc == 0 && (rc = create(q, p, &v, &out->state, why)) == 0)
 		out->version = 1;
 	if (rc == 0) {
@@ -282,6 +301,7 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 		out->tokens = q->n;
 		out->fresh = q->computed;
 		out->reused = q->found;
+		out->borrowed = q->borrowed;
 		out->lost = q->lost;
 		out->images = (uint32_t)r.nimages;
 		out->encoded = r.rows.encoded;

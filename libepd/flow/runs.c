@@ -2,6 +2,11 @@
  * runs.c - an open-addressing table of mapped runs.  Run ids are random, so the
  * id is the key whatever folder it lies in; the entries are compared all the
  * same.
+ *
+ * A file that has several names is mapped once where that will do: under the id
+ * it was first published under lies whichever of its maps came first, and a
+ * name whose pages are among those takes them.  So sequences that share a file
+ * by links share its pages' places too.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,6 +18,8 @@ struct epd_runs {
 	struct slot {
 		uint64_t run;
 		struct epd_run *map;
+		long at;	/* of its first page in map */
+		int lent;	/* another slot's map */
 	} *slot;
 	size_t n, cap;		/* cap is a power of two, at most half full */
 };
@@ -39,7 +46,8 @@ epd_runs_free(struct epd_runs *r)
 	if (!r)
 		return;
 	for (size_t i = 0; i < r->cap; i++)
-		epd_run_close(r->slot[i].map);
+		if (!r->slot[i].lent)
+			epd_run_close(r->slot[i].map);
 	epd_free(r->slot);
 	epd_free(r);
 }
@@ -60,7 +68,8 @@ grow(struct epd_runs *r)
 	size_t cap = 2 * r->cap;
 	struct slot *slot;
 
-	if (2 * (r->n + 1) <= r->cap)
+	/* A get puts two in at most. */
+	if (2 * (r->n + 2) <= r->cap)
 		return 0;
 	if (!(slot = epd_calloc(cap, sizeof *slot)))
 		return -ENOMEM;
@@ -73,25 +82,35 @@ grow(struct epd_runs *r)
 	return 0;
 }
 
-static int
-same(const struct epd_run *map, const struct epd_page_entry *expect, long n)
+/* Where in the map the n expected pages begin; -1: they are not there. */
+static long
+where(const struct epd_run *map, const struct epd_page_entry *expect, long n)
 {
 	const struct epd_page_entry *e = epd_run_entries(map);
+	long at = 0, i;
 
-	if (epd_run_count(map) != n)
-		return 0;
-	for (long i = 0; i < n; i++)
-		if (e[i].rows != expect[i].rows || e[i].sum != expect[i].sum ||
-		    !epd_name_equal(&e[i].name, &expect[i].name))
-			return 0;
-	return 1;
+	while (at + n <= epd_run_count(map) &&
+	    !epd_name_equal(&e[at].name, &expect->name))
+		at++;
+	if (at + n > epd_run_count(map))
+		return -1;
+	for (i = 0; i < n; i++)
+		if (e[at + i].rows != expect[i].rows ||
+		    e[at + i].sum != expect[i].sum ||
+		    !epd_name_equal(&e[at + i].name, &expect[i].name))
+			return -1;
+	return at;
 }
 
+/* Put a map under an id; one that was on loan there makes way. */
 static void
-enter(struct epd_runs *r, struct slot *s, uint64_t run, struct epd_run *map)
+enter(struct epd_runs *r, uint64_t run, struct epd_run *map, long at,
+    int lent)
 {
-	*s = (struct slot){ run, map };
-	r->n++;
+	struct slot *s = find(r->slot, r->cap, run);
+
+	r->n += !s->map;
+	*s = (struct slot){ run, map, at, lent };
 }
 
 int
@@ -103,40 +122,82 @@ epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map)
 	if (rc < 0)
 		return rc;
 	s = find(r->slot, r->cap, run);
-	if (s->map)
+	if (s->map && !s->lent)
 		return -EEXIST;
-	enter(r, s, run, map);
+	enter(r, run, map, 0, 0);
 	return 0;
+}
+
+static int
+verify(struct epd_run *map, long at, long n, uint64_t run,
+    struct epd_why *why)
+{
+	int rc;
+
+	for (long i = 0; i < n; i++)
+		if ((rc = epd_run_verify(map, at + i)) < 0)
+			return epd_why(why, rc, "run %016llx: page %ld: %s",
+			    (unsigned long long)run, i, epd_strerror(rc));
+	return 0;
+}
+
+/* A run of this id that was opened before: 1, and where the pages are. */
+static int
+known(const struct slot *s, const struct epd_page_entry *expect, long n,
+    struct epd_run **out, long *at, struct epd_why *why)
+{
+	long i;
+
+	if (!s->map)
+		return 0;
+	i = where(s->map, expect, n);
+	if (i < 0)
+		return s->lent ? 0 : epd_why(why, EPD_ECORRUPT, "run %016llx "
+		    "holds other pages", (unsigned long long)s->run);
+	*out = s->map;
+	*at = i;
+	return 1;
 }
 
 int
 epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
-    long n, struct epd_run **out, struct epd_why *why)
+    long n, struct epd_run **out, long *at, struct epd_why *why)
 {
-	struct slot *s;
 	struct epd_run *map;
+	struct slot *s;
+	uint64_t origin;
+	long i;
 	int rc = grow(r);
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
-	s = find(r->slot, r->cap, run);
-	if (s->map) {
-		if (!same(s->map, expect, n))
-			return epd_why(why, EPD_ECORRUPT, "run %016llx holds "
-			    "other pages", (unsigned long long)run);
-		*out = s->map;
-		return 0;
-	}
+	rc = known(find(r->slot, r->cap, run), expect, n, out, at, why);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	if ((rc = epd_run_open(&map, dirfd, run, shape, expect, n, why)) < 0)
 		return rc;
-	for (long i = 0; i < n; i++)
-		if ((rc = epd_run_verify(map, i)) < 0) {
+	origin = epd_run_origin_id(map);
+	s = find(r->slot, r->cap, origin);
+	i = origin != run && s->map ? where(s->map, expect, n) : -1;
+	if (i >= 0) {
+		epd_run_close(map);
+		rc = verify(map = s->map, i, n, run, why);
+		if (rc == 0)
+			enter(r, run, map, i, 1);
+	} else {
+		i = 0;
+		rc = verify(map, 0, n, run, why);
+		if (rc < 0)
 			epd_run_close(map);
-			return epd_why(why, rc, "run %016llx: page %ld: %s",
-			    (unsigned long long)run, i, epd_strerror(rc));
-		}
-	enter(r, s, run, map);
-	*out = map;
-	return 0;
+		else
+			enter(r, run, map, 0, 0);
+		if (rc == 0 && origin != run && !s->map)
+			enter(r, origin, map, 0, 1);
+	}
+	if (rc == 0) {
+		*out = map;
+		*at = i;
+	}
+	return rc;
 }

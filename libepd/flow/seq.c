@@ -22,6 +22,10 @@ epd_seq_free(struct epd_seq *q)
 	for (int i = 0; i < q->nkept; i++)
 		epd_run_close(q->kept[i]);
 	epd_run_close(q->fresh);
+	for (uint32_t i = 0; i < q->ntakes; i++)
+		epd_free(q->take[i].entry);
+	epd_free(q->take);
+	epd_free(q->link);
 	epd_free(q->kept);
 	epd_free(q->visual);
 	epd_free(q->anchors);

@@ -1,10 +1,10 @@
 /*
  * seq.h - a sequence being worked on: a state's tokens and images, the pages
  * found for them, and a run of new pages behind those.  Not for outsiders.
- *
  *  1. Pages hold tokens [0, rows); page i lies at page[i] for i * T < rows.
  *  2. Pages from first on are in fresh, which nobody else sees until it is
- *     published; all before are read-only mappings.
+ *     published; all before are read-only mappings.  Those from taken_at on are
+ *     others' that it takes up; publishing links their runs under ids of its own.
  *  3. A page table's pointers are equal for sequences that share a run and came
  *     from the same struct epd_runs, so that attention reads it once.  A run
  *     that was lost and mended is put among those.
@@ -13,18 +13,17 @@
 #define EPD_FLOW_SEQ_H
 
 #include "flow/inner.h"
-#include "page/page.h"
+#include "flow/runs.h"
 
-/* Published runs opened so far, each mapped once. */
-struct epd_runs;
-int epd_runs_new(struct epd_runs **out);
-void epd_runs_free(struct epd_runs *r);
-/* As epd_run_open, and every page's checksum is looked at the first time. */
-int epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
-    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
-    long n, struct epd_run **out, struct epd_why *why);
-/* Take a run just published among them.  -ENOMEM, -EEXIST: it stays the caller's. */
-int epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map);
+/* Pages of a run that is another state's. */
+struct epd_taken {
+	char workflow[EPD_WORKFLOW];
+	uint64_t run;
+	long n;
+	struct epd_page_entry *entry;	/* [n] */
+	struct epd_run *map;		/* on loan: they begin at page `at` of it */
+	long at;
+};
 
 struct epd_seq {
 	struct epd_session *s;
@@ -44,10 +43,15 @@ struct epd_seq {
 	uint64_t rows;
 	struct epd_run *fresh;
 	long first;
+	struct epd_taken *take;		/* pages taken_at, taken_at + 1, ... */
+	struct epd_link *link;		/* [ntakes] their own runs, once published */
+	uint32_t ntakes;
+	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */
 	struct epd_run **kept;		/* computed, not to be published */
 	int nkept;
 	uint64_t found;			/* tokens whose pages were there */
+	uint64_t borrowed;		/* of them, in others' pages */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
 	int32_t (*pos)[3];
@@ -92,11 +96,13 @@ int epd_seq_chunk(struct epd_seq *q, uint64_t upto, struct epd_chunk *out,
 int epd_seq_compute(struct epd_seq *q, uint64_t upto,
     const struct epd_prefill *p, struct epd_why *why);
 /*
- * Publish the fresh pages, if there are any, and describe them in v: run,
- * first_page, npages.  Owns: *entries is the caller's to free.
+ * Publish the fresh pages and link those taken up, and describe them in v: run,
+ * links (the sequence's), first_page, npages.  Owns: *entries is the caller's.
  */
 int epd_seq_publish(struct epd_seq *q, struct epd_version *v,
     struct epd_page_entry **entries, struct epd_why *why);
+/* Unlink what publish gave: no version came to name it. */
+void epd_seq_unpublish(struct epd_seq *q, const struct epd_version *v);
 /*
  * Publish the fresh pages under a run they had before, if they are what the
  * log has of it: n of them from page first on.  EPD_ECORRUPT if they are not.
@@ -107,11 +113,16 @@ int epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
 /*
  * Publish, and advance the state from version expect by what the sequence has
  * beyond its first `had` tokens and `images` images.  v comes with turn, finish,
- * sampling, logprobs and note.  The run is freed again on failure, and if key
- * says that this was done before.
+ * sampling, logprobs and note.  A lease that is held ends with it.  The runs are
+ * freed again on failure, and if key says that this was done before.
  */
-int epd_seq_advance(struct epd_seq *q, uint32_t state, uint32_t expect,
-    uint64_t key, uint64_t had, uint32_t images, struct epd_version *v,
-    uint32_t *version, struct epd_why *why);
+struct epd_step {
+	uint32_t state, expect;
+	uint64_t key, lease;		/* 0: none */
+	uint64_t had;
+	uint32_t images;
+};
+int epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
+    struct epd_version *v, uint32_t *version, struct epd_why *why);
 
 #endif

@@ -162,6 +162,7 @@ parts_there(struct epd_store *s, struct epd_why *why)
 static void
 close_parts(struct epd_store *s)
 {
+	epd_index_close(s->index);
 	epd_memory_close(s->memory);
 	epd_features_close(s->features);
 	epd_procs_close(s->procs);
@@ -265,4 +266,20 @@ epd_store_close(struct epd_store *s)
 		close(s->dirfd);
 	epd_free(s->path);
 	epd_free(s);
+}
+
+struct epd_index *
+epd_store_index(struct epd_store *s)
+{
+	int rc;
+
+	if (!s->indexed) {
+		s->indexed = 1;
+		rc = epd_index_open(&s->index, s->memory);
+		if (rc < 0) {
+			s->index = NULL;
+			epd_log(&s->log, "op=index error=%s", epd_errlabel(rc));
+		}
+	}
+	return s->index;
 }

@@ -36,6 +36,8 @@ struct epd_store {
 	struct epd_procs *procs;	/* NULL when looking; so cache is -1 */
 	struct epd_features *features;
 	struct epd_memory *memory;
+	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
+	int indexed;
 };
 
 struct epd_store_options {
@@ -59,6 +61,8 @@ struct epd_store_options {
 int epd_store_open(struct epd_store **out, const struct epd_store_options *o,
     struct epd_why *why);
 void epd_store_close(struct epd_store *s);
+/* The memory tier's index of pages, opened when first needed; NULL without. */
+struct epd_index *epd_store_index(struct epd_store *s);
 
 /* "w1/s3", "w1/s3@2", "w1" or "f:HEX"; what is not said is 0 or "". */
 enum epd_ref_kind { EPD_REF_WORKFLOW, EPD_REF_STATE, EPD_REF_FEATURE };

@@ -161,7 +161,7 @@ pages(struct sheet *p)
 		epd_jw_str(w, "owner_worker", "local");
 		epd_jw_str(w, "dtype", epd_look_dtype(&k->st));
 		epd_jw_str(w, "compression", "none");
-		epd_jw_uint(w, "refcount", b ? b->states : 0);
+		epd_jw_uint(w, "refcount", b ? b->states + b->leases : 0);
 		epd_jw_bool(w, "sealed", row[i].ref.rows == k->st.page_tokens);
 		epd_jw_str(w, "object", "kv_page");
 		epd_jw_uint(w, "rows", row[i].ref.rows);

@@ -15,7 +15,7 @@ struct gauges {
 	uint64_t workflows, states, versions, tokens, pages, missing;
 	uint64_t by_status[7];
 	uint32_t unreadable;
-	uint64_t features, feature_bytes, memory_bytes;
+	uint64_t features, feature_bytes, memory_bytes, index_bytes;
 	struct epd_store *s;
 };
 
@@ -72,6 +72,9 @@ count(struct epd_store *s, struct gauges *g, struct epd_why *why)
 	    (rc = epd_feature_each(s->features, "", add_feature, g)) < 0 ||
 	    (rc = epd_memory_used(s->memory, &g->memory_bytes)) < 0)
 		return epd_why(why, rc, "%s: %s", s->path, epd_strerror(rc));
+	g->index_bytes = epd_index_bytes(s->memory);
+	g->memory_bytes -= g->index_bytes < g->memory_bytes ? g->index_bytes :
+	    g->memory_bytes;
 	/* What cannot be read is a figure, not the end of all others. */
 	rc = epd_view_all(s, add_state, g, &g->unreadable, why);
 	return g->unreadable ? 0 : rc;
@@ -174,6 +177,7 @@ gauges(struct sheet *p, const struct epd_store *s, const struct gauges *g)
 		whole(p, "pages", "gauge", g->pages);
 		whole(p, "pages_missing", "gauge", g->missing);
 		whole(p, "memory_bytes", "gauge", g->memory_bytes);
+		whole(p, "memory_index_bytes", "gauge", g->index_bytes);
 		whole(p, "memory_cap_bytes", "gauge",
 		    epd_memory_cap(s->memory));
 	}

@@ -34,8 +34,13 @@ struct epd_request_image {
 
 enum epd_prompt_kind { EPD_PROMPT_TURN, EPD_PROMPT_MESSAGES, EPD_PROMPT_RAW, EPD_PROMPT_CONTINUE };
 
+enum epd_reuse_policy {
+	EPD_REUSE_CONFIGURED, EPD_REUSE_NONE, EPD_REUSE_EXACT_PREFIX,
+};
+
 struct epd_prefill {
 	enum epd_prompt_kind kind;
+	enum epd_reuse_policy reuse;
 	/* TURN: one message's content (parts; each image part takes the next of images) */
 	const struct epd_json *content;
 	const char *role;		/* "user" */
@@ -68,7 +73,8 @@ struct epd_prefilled {
 	uint32_t state, version;
 	uint64_t tokens;	/* of the state now */
 	uint64_t fresh;		/* computed here */
-	uint64_t reused;	/* found in pages */
+	uint64_t reused;	/* found in pages, */
+	uint64_t borrowed;	/* of them in other states' */
 	uint64_t lost;		/* pages found missing and computed again */
 	uint32_t images, encoded, hits;
 	uint64_t ns;

@@ -7,16 +7,18 @@
  *	  16   4  type
  *	  20   4  tokens of a page
  *	  24   8  bytes of a page
- *	  32   8  run id		  the file's name, again
+ *	  32   8  run id		  the name it was published under
  *	  40   8  count of pages
  *	  48   4  CRC32C of the table
- *	  52      zero
+ *	  52   4  flags			  1 the pages were given, not computed
+ *	  56      zero
  *	4092   4  CRC32C of all before
  *
  * A table entry: name 32, rows 4, zero 4, sum 8.  All little-endian.
  *
- * The checksums tell damage.  That the file is the one asked for, the id, the
- * shape and the names tell: a right checksum on another run's pages is no hit.
+ * The checksums tell damage.  That the file is the one asked for, the shape, the
+ * names and, for who expects none, the id tell: a right checksum on another
+ * run's pages is no hit.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +28,7 @@
 #include "page/layout.h"
 
 static const char magic[8] = "EPDRUN1\n";
-enum { FORMAT = 1, CRC_AT = EPD_RUN_ALIGN - 4, USED = 52 };
+enum { FORMAT = 1, CRC_AT = EPD_RUN_ALIGN - 4, USED = 56 };
 
 int
 epd_run_shape_check(const struct epd_run_shape *s)
@@ -95,7 +97,8 @@ epd_run_head_pack(uint8_t *out, const struct epd_run_head *h)
 	p = put(p, h->shape.bytes, 8);
 	p = put(p, h->run, 8);
 	p = put(p, h->count, 8);
-	put(p, h->table_crc, 4);
+	p = put(p, h->table_crc, 4);
+	put(p, h->flags, 4);
 	put(out + CRC_AT, epd_crc32c(0, out, CRC_AT), 4);
 }
 
@@ -130,6 +133,7 @@ epd_run_head_unpack(struct epd_run_head *h, const uint8_t *in, uint64_t size,
 	got.run = epd_unpack_u64(&c);
 	got.count = epd_unpack_u64(&c);
 	got.table_crc = epd_unpack_u32(&c);
+	got.flags = epd_unpack_u32(&c);
 	if (format != FORMAT)
 		return epd_why(why, EPD_EKIND, "run format %" PRIu32, format);
 	if (got.shape.kind != EPD_OBJECT_KV_PAGE)
@@ -137,7 +141,7 @@ epd_run_head_unpack(struct epd_run_head *h, const uint8_t *in, uint64_t size,
 		    got.shape.kind);
 	if (!zeros(in + USED, CRC_AT - USED) ||
 	    epd_run_shape_check(&got.shape) || !got.run || !got.count ||
-	    got.count > EPD_RUN_MAX_PAGES)
+	    got.count > EPD_RUN_MAX_PAGES || got.flags > EPD_RUN_GIVEN)
 		return epd_why(why, EPD_ECORRUPT, "header makes no sense");
 	/* Both factors are bounded above, so this cannot wrap. */
 	want = EPD_RUN_ALIGN + got.count *

@@ -13,13 +13,14 @@ enum {
 	EPD_RUN_ALIGN = 4096,		/* of pages; the header's size too */
 	EPD_RUN_ENTRY = 48,		/* bytes of a table entry */
 	EPD_RUN_MAX_PAGES = 1 << 20,
+	EPD_RUN_GIVEN = 1,		/* a flag: not computed here */
 };
 #define EPD_RUN_MAX_BYTES ((uint64_t)1 << 30)	/* of one page */
 
 struct epd_run_head {
 	struct epd_run_shape shape;
 	uint64_t run, count;
-	uint32_t table_crc;
+	uint32_t table_crc, flags;
 };
 
 /* Pages first, first + 1, ... lie one stride apart from p on. */
@@ -31,7 +32,10 @@ struct epd_run_piece {
 struct epd_run {
 	struct epd_run_shape shape;
 	size_t stride;			/* shape.bytes, rounded up */
-	long count;			/* pages given out, or in the file */
+	long count;			/* pages given out, or mapped */
+	long first;			/* where in the file they begin */
+	uint64_t origin;		/* published under this id; 0 not yet */
+	int given;
 	struct epd_run_piece *piece;
 	int npieces;
 	struct epd_page_entry *entry;	/* published runs only */

@@ -78,16 +78,10 @@ read_table(struct epd_run *r, const struct epd_run_head *h, int fd,
 }
 
 static int
-compare(const struct epd_run *r, const struct epd_page_entry *expect, long n,
-    struct epd_why *why)
+compare(const struct epd_page_entry *e, const struct epd_page_entry *expect,
+    long n, struct epd_why *why)
 {
-	if (!expect)
-		return 0;
-	if (n != r->count)
-		return epd_why(why, EPD_ECORRUPT, "%ld pages, not %ld",
-		    r->count, n);
-	for (long i = 0; i < n; i++) {
-		const struct epd_page_entry *e = &r->entry[i];
+	for (long i = 0; i < n; i++, e++) {
 
 		if (!epd_name_equal(&e->name, &expect[i].name))
 			return epd_why(why, EPD_ECORRUPT,
@@ -96,6 +90,33 @@ compare(const struct epd_run *r, const struct epd_page_entry *expect, long n,
 			return epd_why(why, EPD_ECORRUPT,
 			    "page %ld has other rows or checksum", i);
 	}
+	return 0;
+}
+
+/* Which of the file's pages these are; from here on r is those alone. */
+static int
+take(struct epd_run *r, uint64_t run, const struct epd_page_entry *expect,
+    long n, struct epd_why *why)
+{
+	const int own = r->origin == run;
+	long at = 0;
+	int rc;
+
+	if (!expect)
+		return own ? 0 : epd_why(why, EPD_ECORRUPT,
+		    "holds run %016" PRIx64, r->origin);
+	if (own ? n != r->count : n < 1 || n > r->count)
+		return epd_why(why, EPD_ECORRUPT, "%ld pages, not %ld",
+		    r->count, n);
+	while (at < r->count - n &&
+	    !epd_name_equal(&r->entry[at].name, &expect->name))
+		at++;
+	rc = compare(r->entry + at, expect, n, why);
+	if (rc)
+		return rc;
+	memmove(r->entry, r->entry + at, (size_t)n * sizeof *r->entry);
+	r->first = at;
+	r->count = n;
 	return 0;
 }
 
@@ -111,14 +132,13 @@ open_file(int dirfd, const char *name, int use)
 	return fd == -EPERM && !use ? epd_file_open(dirfd, name, flags, 0) : fd;
 }
 
-/* All of opening but the file descriptor. */
+/* What the file says of itself; a shape of no bytes is to be learnt. */
 static int
-load(struct epd_run *r, int fd, uint64_t run, struct epd_why *why)
+read_ends(struct epd_run *r, int fd, struct epd_why *why)
 {
 	struct epd_run_head h;
 	struct stat st;
 	int rc;
-	void *p;
 
 	if (fstat(fd, &st))
 		return -errno;
@@ -126,19 +146,62 @@ load(struct epd_run *r, int fd, uint64_t run, struct epd_why *why)
 		return epd_why(why, EPD_ECORRUPT, "not a regular file");
 	if ((rc = read_head(&h, fd, (uint64_t)st.st_size, why)))
 		return rc;
-	if (h.run != run)
-		return epd_why(why, EPD_ECORRUPT, "holds run %016" PRIx64,
-		    h.run);
+	if (!r->shape.bytes)
+		r->shape = h.shape;
 	if (!same_shape(&h.shape, &r->shape))
 		return epd_why(why, EPD_ECORRUPT, "pages of another shape");
+	r->stride = epd_run_stride(&r->shape);
 	r->count = (long)h.count;
-	if ((rc = read_table(r, &h, fd, why)))
-		return rc;
-	p = mmap(NULL, (size_t)r->count * r->stride, PROT_READ, MAP_SHARED, fd,
-	    EPD_RUN_ALIGN);
+	r->origin = h.run;
+	r->given = h.flags & EPD_RUN_GIVEN;
+	return read_table(r, &h, fd, why);
+}
+
+static int
+map(struct epd_run *r, int fd)
+{
+	void *p = mmap(NULL, (size_t)r->count * r->stride, PROT_READ,
+	    MAP_SHARED, fd, EPD_RUN_ALIGN + (off_t)r->first *
+	    (off_t)r->stride);
+
 	if (p == MAP_FAILED)
 		return -errno;
 	r->piece[r->npieces++] = (struct epd_run_piece){ p, 0, r->count };
+	return 0;
+}
+
+/* A handle and a descriptor of the run's file, or neither. */
+static int
+begin(struct epd_run **out, int dirfd, const char *name, int use,
+    struct epd_why *why)
+{
+	int fd = open_file(dirfd, name, use);
+	struct epd_run *r;
+
+	if (fd < 0)
+		return epd_why(why, fd, "run %s: %s", name, epd_strerror(fd));
+	r = epd_calloc(1, sizeof *r);
+	if (!r) {
+		close(fd);
+		return -ENOMEM;
+	}
+	r->fd = r->dirfd = -1;
+	r->published = 1;
+	*out = r;
+	return fd;
+}
+
+static int
+finish(struct epd_run **out, struct epd_run *r, int fd, const char *name,
+    int rc, const struct epd_why *reason, struct epd_why *why)
+{
+	close(fd);
+	if (rc) {
+		epd_run_close(r);
+		return epd_why(why, rc, "run %s: %s", name, reason->text[0] ?
+		    reason->text : epd_strerror(rc));
+	}
+	*out = r;
 	return 0;
 }
 
@@ -157,32 +220,50 @@ open_run(struct epd_run **out, int dirfd, uint64_t run, int use,
 	if (rc)
 		return rc;
 	epd_run_format(name, run);
-	fd = open_file(dirfd, name, use);
+	fd = begin(&r, dirfd, name, use, why);
 	if (fd < 0)
-		return epd_why(why, fd, "run %s: %s", name, epd_strerror(fd));
-	r = epd_calloc(1, sizeof *r);
-	if (!r) {
-		close(fd);
-		return -ENOMEM;
-	}
-	r->fd = r->dirfd = -1;
-	r->published = 1;
+		return fd;
 	r->shape = *shape;
-	r->stride = epd_run_stride(shape);
-	rc = load(r, fd, run, &reason);
+	rc = read_ends(r, fd, &reason);
 	if (!rc)
-		rc = compare(r, expect, n, &reason);
+		rc = take(r, run, expect, n, &reason);
+	if (!rc)
+		rc = map(r, fd);
 	/* The memory tier goes by this time; the file system may not keep it. */
 	if (!rc && use)
 		futimens(fd, used);
-	close(fd);
-	if (rc) {
-		epd_run_close(r);
-		return epd_why(why, rc, "run %s: %s", name,
-		    reason.text[0] ? reason.text : epd_strerror(rc));
-	}
-	*out = r;
-	return 0;
+	return finish(out, r, fd, name, rc, &reason, why);
+}
+
+int
+epd_run_table(struct epd_run **out, int dirfd, uint64_t run,
+    struct epd_run_shape *shape, struct epd_why *why)
+{
+	struct epd_why reason = { "" };
+	char name[EPD_RUN_NAME];
+	struct epd_run *r;
+	int rc, fd;
+
+	epd_run_format(name, run);
+	fd = begin(&r, dirfd, name, 0, why);
+	if (fd < 0)
+		return fd;
+	rc = read_ends(r, fd, &reason);
+	if (!rc)
+		*shape = r->shape;
+	return finish(out, r, fd, name, rc, &reason, why);
+}
+
+uint64_t
+epd_run_origin_id(const struct epd_run *r)
+{
+	return r->origin;
+}
+
+long
+epd_run_first(const struct epd_run *r)
+{
+	return r->first;
 }
 
 int
@@ -212,7 +293,7 @@ epd_run_page(const struct epd_run *r, long i)
 {
 	int k = r->npieces - 1;
 
-	if (i < 0 || i >= r->count)
+	if (i < 0 || i >= r->count || k < 0)
 		return NULL;
 	while (r->piece[k].first > i)
 		k--;
@@ -222,7 +303,7 @@ epd_run_page(const struct epd_run *r, long i)
 int
 epd_run_verify(struct epd_run *r, long i)
 {
-	if (i < 0 || i >= r->count || !r->published)
+	if (!epd_run_page(r, i) || !r->published)
 		return -EINVAL;
 	if (!r->checked[i])
 		r->checked[i] = epd_xxh3_64(epd_run_page(r, i),
@@ -242,19 +323,22 @@ epd_run_free(int dirfd, uint64_t run)
 }
 
 int
-epd_run_link(int fromfd, uint64_t run, int dirfd)
+epd_run_link(int fromfd, uint64_t run, int dirfd, uint64_t as)
 {
 	struct stat a, b;
-	char name[EPD_RUN_NAME];
+	char from[EPD_RUN_NAME], to[EPD_RUN_NAME];
 	int rc;
 
-	epd_run_format(name, run);
-	if (!linkat(fromfd, name, dirfd, name, 0))
+	if (!as)
+		return -EINVAL;
+	epd_run_format(from, run);
+	epd_run_format(to, as);
+	if (!linkat(fromfd, from, dirfd, to, 0))
 		return 0;
 	rc = -errno;
 	if (rc == -EEXIST &&
-	    !fstatat(fromfd, name, &a, AT_SYMLINK_NOFOLLOW) &&
-	    !fstatat(dirfd, name, &b, AT_SYMLINK_NOFOLLOW) &&
+	    !fstatat(fromfd, from, &a, AT_SYMLINK_NOFOLLOW) &&
+	    !fstatat(dirfd, to, &b, AT_SYMLINK_NOFOLLOW) &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
 		return 0;
 	return rc;

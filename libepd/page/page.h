@@ -4,7 +4,8 @@
  *
  * A run file holds the pages that one version adds.  It is written nameless,
  * published once under its run id, and from then on never written, truncated,
- * punched or reused: it is freed by unlink, and mappings outlive it.
+ * punched or reused: it is freed by unlink, and mappings outlive it.  Who else
+ * has its pages, or some, links the file under an id of its own.
  */
 #ifndef EPD_PAGE_H
 #define EPD_PAGE_H
@@ -44,6 +45,9 @@ int epd_run_new(struct epd_run **out, int dirfd,
 /* The next page, zeroed, writable until publish; stays where it is.  -ENOSPC, -ENOMEM. */
 int epd_run_add(struct epd_run *r, void **page);
 long epd_run_count(const struct epd_run *r);
+/* Said before publish: these pages were not computed here but given. */
+void epd_run_given(struct epd_run *r);
+int epd_run_is_given(const struct epd_run *r);
 
 /*
  * Compute the checksums (sum is filled in), write the table and give the file
@@ -62,8 +66,11 @@ int epd_run_parse(const char *name, uint64_t *run);
 /*
  * Map a published run for reading.  Its shape must be the one given and each
  * entry must equal the one expected (n of them; NULL takes what is there).
+ * Under the id it was published under, a run is taken whole.  Under another,
+ * which needs expect, the n may be some of its pages, one after another: that
+ * part alone is mapped, and count, entries, page and verify go by it.
  * That counts as a use, by which the memory tier evicts.
- * Fails: -ENOENT (lost), EPD_ECORRUPT, EPD_EKIND, -ELOOP (a link), -errno.
+ * Fails: -ENOENT (lost), EPD_ECORRUPT, EPD_EKIND, -ELOOP (a symlink), -errno.
  * Owns: the caller owns *out.
  */
 int epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
@@ -73,6 +80,12 @@ int epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
 int epd_run_look(struct epd_run **out, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_why *why);
+/* The entries alone, all of the file's, whatever its shape and id: no page is there. */
+int epd_run_table(struct epd_run **out, int dirfd, uint64_t run,
+    struct epd_run_shape *shape, struct epd_why *why);
+/* The id it was published under, by which one file of many names is known. */
+uint64_t epd_run_origin_id(const struct epd_run *r);
+long epd_run_first(const struct epd_run *r);	/* where in the file page 0 is */
 const struct epd_page_entry *epd_run_entries(const struct epd_run *r);
 const void *epd_run_page(const struct epd_run *r, long i);
 /* 0, or EPD_ECORRUPT if page i's bytes are not what its checksum says.  Once per open run and page. */
@@ -81,15 +94,13 @@ void epd_run_close(struct epd_run *r);
 
 /* Unlink a run; absent is fine. */
 int epd_run_free(int dirfd, uint64_t run);
-/* Hard-link a run of another folder here under the same id. */
-int epd_run_link(int fromfd, uint64_t run, int dirfd);
+/* Hard-link a run under the id as; done already is fine.  -EEXIST (another file), -EXDEV, -errno. */
+int epd_run_link(int fromfd, uint64_t run, int dirfd, uint64_t as);
 /* Call fn for each published run in dirfd with its size in bytes. */
 int epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
     void *arg);
 /* Remove what writers that died left where a file needs a name.  Their count. */
 int epd_run_sweep(int dirfd);
-
-/* ---- names ---- */
 
 /* An image that reaches into a page: at is its first token less the page's first, and may be negative. */
 struct epd_page_image {
@@ -101,7 +112,7 @@ struct epd_page_image {
 void epd_page_base(struct epd_name *out, uint32_t arithmetic,
     const char *numeric, const struct epd_name *model,
     const struct epd_run_shape *shape);
-/* Name of a page of n tokens after parent; images ascending. */
+/* Of n tokens after parent; images ascending. */
 void epd_page_name(struct epd_name *out, const struct epd_name *parent,
     const int32_t *ids, size_t n, const struct epd_page_image *image,
     size_t nimages);

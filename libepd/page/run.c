@@ -183,6 +183,19 @@ epd_run_count(const struct epd_run *r)
 	return r->count;
 }
 
+void
+epd_run_given(struct epd_run *r)
+{
+	if (!r->published)
+		r->given = 1;
+}
+
+int
+epd_run_is_given(const struct epd_run *r)
+{
+	return r->given;
+}
+
 /* Let go of what lies behind the last page, table included. */
 static int
 trim(struct epd_run *r)
@@ -215,7 +228,8 @@ static int
 write_ends(struct epd_run *r, uint64_t run, const struct epd_page_entry *e)
 {
 	struct epd_run_head h = { .shape = r->shape, .run = run,
-	    .count = (uint64_t)r->count };
+	    .count = (uint64_t)r->count,
+	    .flags = r->given ? EPD_RUN_GIVEN : 0 };
 	size_t table = (size_t)r->count * EPD_RUN_ENTRY;
 	uint8_t *b = epd_malloc(EPD_RUN_ALIGN + table);
 	int rc;
@@ -331,6 +345,7 @@ epd_run_publish(struct epd_run *r, uint64_t run, struct epd_page_entry *entry,
 	memcpy(entry, e, (size_t)n * sizeof *e);
 	r->entry = e;
 	r->checked = checked;
+	r->origin = run;
 	r->published = 1;
 	close_files(r);
 	return 0;

@@ -3,8 +3,9 @@
  *
  * The folder itself is the book: nothing is counted beside it, so nothing can
  * drift.  Bytes are what the file system has allocated, a file linked several
- * times once.  Two that make room at once may both unlink the same run, which
- * is one unlink, or each another, which is room to spare.
+ * times once, and the index of pages, which stays.  Two that make room at once
+ * may both unlink the same run, which is one unlink, or each another, which is
+ * room to spare.
  *
  * A run's last use is its atime, which epd_run_open sets, or its mtime where
  * that is later.
@@ -161,7 +162,7 @@ epd_memory_used(struct epd_memory *m, uint64_t *bytes)
 	int rc = m->w < 0 ? 0 : epd_memory_measure(m->w, &n);
 
 	if (!rc)
-		*bytes = n;
+		*bytes = n + epd_index_bytes(m);
 	return rc;
 }
 
@@ -171,7 +172,11 @@ struct fit {
 	struct epd_memory_fit sum;
 	uint64_t kept;
 	const struct file *first_kept;
+	int walks, again;
 };
+
+/* Others name files anew while we walk; not for ever. */
+enum { WALKS = 8 };
 
 static const char *
 workflow_of(const struct walk *k, const struct file *f)
@@ -179,7 +184,21 @@ workflow_of(const struct walk *k, const struct file *f)
 	return (const char *)k->names.p + f->workflow;
 }
 
-/* The links at[from] .. at[to - 1] of one file. */
+/* Whether a file has more names than so many. */
+static int
+more_names(int dir, uint64_t run, nlink_t n)
+{
+	char name[EPD_RUN_NAME];
+	struct stat st;
+
+	epd_run_format(name, run);
+	return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_nlink > n;
+}
+
+/*
+ * The links at[from] .. at[to - 1] of one file.  One linked once more since the
+ * walk gives nothing back, and what there is must be looked at again.
+ */
 static int
 evict(struct walk *k, struct fit *t, size_t from, size_t to)
 {
@@ -197,13 +216,18 @@ evict(struct walk *k, struct fit *t, size_t from, size_t to)
 	for (size_t i = from; i < to; i++) {
 		int dir = epd_file_open(k->w, workflow_of(k, &k->at[i]),
 		    O_RDONLY | O_DIRECTORY, 0);
-		int rc = dir < 0 ? dir : epd_run_free(dir, k->at[i].run);
+		int rc;
 
+		if (dir >= 0 && i == to - 1 && t->walks < WALKS)
+			t->again = more_names(dir, k->at[i].run, 1);
+		rc = dir < 0 ? dir : epd_run_free(dir, k->at[i].run);
 		if (dir >= 0)
 			close(dir);
 		if (rc && rc != -ENOENT)
 			return rc;
 	}
+	if (t->again)
+		return 0;
 	t->sum.runs++;
 	t->sum.evicted += k->at[from].bytes;
 	t->sum.used -= k->at[from].bytes;
@@ -224,7 +248,11 @@ static void
 blame(const struct walk *k, const struct fit *t, uint64_t bytes, uint64_t cap,
     struct epd_why *why)
 {
-	if (!t->first_kept)
+	if (!t->first_kept && t->sum.used)
+		epd_why(why, 0, "%" PRIu64 " bytes and the index's %" PRIu64
+		    " are more than the memory tier's %" PRIu64, bytes,
+		    t->sum.used, cap);
+	else if (!t->first_kept)
 		epd_why(why, 0, "%" PRIu64 " bytes are more than the memory "
 		    "tier's %" PRIu64, bytes, cap);
 	else
@@ -234,33 +262,52 @@ blame(const struct walk *k, const struct fit *t, uint64_t bytes, uint64_t cap,
 		    t->first_kept->run);
 }
 
+/* Look at what there is and let go of what is too much. */
+static int
+pass(struct epd_memory *m, uint64_t bytes, struct fit *t, struct epd_why *why)
+{
+	struct walk k;
+	int rc = walk(&k, m->w, &t->sum.used);
+
+	if (rc)
+		return rc;
+	t->sum.used += epd_index_bytes(m);
+	t->walks++;
+	t->again = 0;
+	t->kept = 0;
+	t->first_kept = NULL;
+	if (k.n)
+		qsort(k.at, k.n, sizeof *k.at, by_use);
+	for (size_t i = 0, j; !rc && !t->again && i < k.n; i = j) {
+		uint64_t whole = 0;
+
+		for (j = i; j < k.n && !by_inode(&k.at[i], &k.at[j]); j++)
+			whole += k.at[j].bytes;
+		k.at[i].bytes = whole;
+		if (!above(t->sum.used, bytes, m->cap))
+			break;
+		rc = evict(&k, t, i, j);
+	}
+	t->sum.over = above(t->sum.used, bytes, m->cap);
+	if (!rc && !t->again && t->sum.over)
+		blame(&k, t, bytes, m->cap, why);
+	walk_free(&k);
+	return rc;
+}
+
 int
 epd_memory_fit(struct epd_memory *m, uint64_t bytes,
     int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,
     struct epd_memory_fit *out, struct epd_why *why)
 {
 	struct fit t = { .keep = keep, .arg = arg };
-	struct walk k;
-	int rc = m->look ? -EBADF : walk(&k, m->w, &t.sum.used);
+	int rc;
 
-	if (rc)
-		return rc;
-	if (k.n)
-		qsort(k.at, k.n, sizeof *k.at, by_use);
-	for (size_t i = 0, j; !rc && i < k.n; i = j) {
-		uint64_t whole = 0;
-
-		for (j = i; j < k.n && !by_inode(&k.at[i], &k.at[j]); j++)
-			whole += k.at[j].bytes;
-		k.at[i].bytes = whole;
-		if (!above(t.sum.used, bytes, m->cap))
-			break;
-		rc = evict(&k, &t, i, j);
-	}
-	t.sum.over = above(t.sum.used, bytes, m->cap);
-	if (!rc && t.sum.over)
-		blame(&k, &t, bytes, m->cap, why);
-	walk_free(&k);
+	if (m->look)
+		return -EBADF;
+	do
+		rc = pass(m, bytes, &t, why);
+	while (!rc && t.again);
 	if (!rc && out)
 		*out = t.sum;
 	return rc;

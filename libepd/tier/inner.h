@@ -9,6 +9,7 @@ enum { EPD_MEMORY_NAME = 4 + 32 + 1 + 16 + 1 };
 
 struct epd_memory {
 	int parent;		/* where the folder lies */
+	int dir;		/* the folder, or -1 */
 	int w;			/* its w/, or -1 */
 	int look;		/* it may not be changed */
 	uint64_t cap;
@@ -16,7 +17,11 @@ struct epd_memory {
 	char name[EPD_MEMORY_NAME];	/* the folder's */
 };
 
+/* Whether it may be a workflow's folder. */
+int epd_memory_name_ok(const char *s);
 /* Bytes of all files in the folders of w/. */
 int epd_memory_measure(int w, uint64_t *bytes);
+/* Bytes that the index in a memory folder takes up. */
+uint64_t epd_index_measure(int dir);
 
 #endif

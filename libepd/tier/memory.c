@@ -164,6 +164,16 @@ choose(struct epd_memory *m)
 		memcpy(m->name, own, sizeof own);
 }
 
+static void
+close_folder(struct epd_memory *m)
+{
+	if (m->w >= 0)
+		close(m->w);
+	if (m->dir >= 0)
+		close(m->dir);
+	m->w = m->dir = -1;
+}
+
 /* The folder, made and signed, and w/ in it. */
 static int
 claim(struct epd_memory *m, struct epd_why *why)
@@ -178,11 +188,12 @@ claim(struct epd_memory *m, struct epd_why *why)
 		return fd;
 	rc = sign(fd, m->store_path);
 	w = rc ? rc : epd_dir_make(fd, "w");
-	close(fd);
-	if (w < 0)
+	if (w < 0) {
+		close(fd);
 		return epd_why(why, w, "%s: %s", m->name, epd_strerror(w));
-	if (m->w >= 0)
-		close(m->w);
+	}
+	close_folder(m);
+	m->dir = fd;
 	m->w = w;
 	return 0;
 }
@@ -195,7 +206,7 @@ begin(const uint8_t store_uuid[16], const char *store_path, uint64_t cap)
 
 	if (!m)
 		return NULL;
-	m->w = m->parent = -1;
+	m->w = m->dir = m->parent = -1;
 	m->cap = cap;
 	memcpy(m->name, PREFIX, strlen(PREFIX));
 	epd_hex_format(m->name + strlen(PREFIX), store_uuid, 16);
@@ -258,7 +269,7 @@ epd_memory_look(struct epd_memory **out, const char *dir,
 {
 	struct epd_why what = { "" };
 	struct epd_memory *m;
-	int fd, rc = path_ok(store_path, why);
+	int rc = path_ok(store_path, why);
 
 	if (rc)
 		return rc;
@@ -270,12 +281,11 @@ epd_memory_look(struct epd_memory **out, const char *dir,
 	rc = m->parent;
 	if (rc >= 0) {
 		choose(m);
-		rc = fd = open_ours(m->parent, m->name, &what);
+		rc = m->dir = open_ours(m->parent, m->name, &what);
 	}
-	if (rc >= 0) {
-		rc = m->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
-		close(fd);
-	}
+	if (rc >= 0)
+		rc = m->w = epd_file_open(m->dir, "w", O_RDONLY | O_DIRECTORY,
+		    0);
 	if (rc < 0 && !counts_as_empty(rc, store_path)) {
 		epd_memory_close(m);
 		return epd_why(why, rc, "%s", *what.text ? what.text :
@@ -290,8 +300,7 @@ epd_memory_close(struct epd_memory *m)
 {
 	if (!m)
 		return;
-	if (m->w >= 0)
-		close(m->w);
+	close_folder(m);
 	if (m->parent >= 0)
 		close(m->parent);
 	epd_free(m->store_path);
@@ -304,8 +313,8 @@ epd_memory_cap(const struct epd_memory *m)
 	return m->cap;
 }
 
-static int
-name_ok(const char *s)
+int
+epd_memory_name_ok(const char *s)
 {
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= NAME_MAX;
 }
@@ -313,7 +322,7 @@ name_ok(const char *s)
 int
 epd_memory_find(struct epd_memory *m, const char *workflow)
 {
-	if (!name_ok(workflow))
+	if (!epd_memory_name_ok(workflow))
 		return -EINVAL;
 	if (m->w < 0)
 		return -ENOENT;
@@ -325,7 +334,7 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 {
 	int fd, rc;
 
-	if (!name_ok(workflow))
+	if (!epd_memory_name_ok(workflow))
 		return -EINVAL;
 	if (m->look)
 		return -EBADF;
@@ -340,7 +349,7 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 int
 epd_memory_remove(struct epd_memory *m, const char *workflow)
 {
-	if (!name_ok(workflow))
+	if (!epd_memory_name_ok(workflow))
 		return -EINVAL;
 	return m->look ? -EBADF : epd_file_remove(m->w, workflow);
 }
@@ -355,7 +364,7 @@ each_name(void *arg, const char *name)
 {
 	struct each *e = arg;
 
-	return name_ok(name) ? e->fn(e->arg, name) : 0;
+	return epd_memory_name_ok(name) ? e->fn(e->arg, name) : 0;
 }
 
 int
@@ -429,6 +438,7 @@ sweep_folder(void *arg, const char *name)
 	if (forsaken(fd, hex)) {
 		if (s->w >= 0)
 			rc = epd_memory_measure(s->w, &bytes);
+		bytes += epd_index_measure(fd);
 		if (!rc)
 			rc = epd_file_remove(s->root, name);
 		if (!rc) {

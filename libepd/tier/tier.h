@@ -4,6 +4,7 @@
  *
  *	DIR/epd-UUIDHEX/	mode 0700, ours
  *		store		the store's absolute path
+ *		pages		which page is where (tier/index.h)
  *		w/WORKFLOW/RUN	run files (page/page.h)
  *
  * Pages are a cache: any published run may be unlinked at any moment, and
@@ -16,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "tier/index.h"
 
 struct epd_memory;
 
@@ -54,7 +56,7 @@ int epd_memory_remove(struct epd_memory *m, const char *workflow);
 int epd_memory_each(struct epd_memory *m,
     int (*fn)(void *arg, const char *workflow), void *arg);
 
-/* Bytes taken up now; a run linked into several workflows counts once. */
+/* Bytes taken up now; a run of several names counts once, the index is in it. */
 int epd_memory_used(struct epd_memory *m, uint64_t *bytes);
 
 struct epd_memory_fit {
@@ -64,10 +66,11 @@ struct epd_memory_fit {
 };
 /*
  * Make room for bytes more: unlink runs, the one opened longest ago first,
- * until used + bytes is at most the cap.  keep (may be NULL) says which must
- * stay.  A request larger than the cap is no error, nor is one that kept runs
- * leave no room for: all else has gone then, over is not 0, and why says what
- * was in the way.  out may be NULL.  Fails: -errno.
+ * until used + bytes is at most the cap.  All names of a file go or none do.
+ * keep (may be NULL) says which must stay.  A request larger than the cap is no
+ * error, nor is one that kept runs leave no room for: all else has gone then,
+ * over is not 0, and why says what was in the way.  out may be NULL.
+ * Fails: -errno.
  */
 int epd_memory_fit(struct epd_memory *m, uint64_t bytes,
     int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,

@@ -78,10 +78,10 @@ load helper
 	run --separate-stderr epd-prefill -v -i "$pictures/018_1.png" \
 		-p 'What shape is this?' "$s"
 	[ "$output" = "$s" ]
-	[[ $stderr =~ ([0-9]+)\ tokens,\ ([0-9]+)\ computed,\ ([0-9]+)\ reused ]]
-	[ "${BASH_REMATCH[1]}" -eq 51 ]
-	[ "${BASH_REMATCH[3]}" -gt 20 ]
-	[ $((BASH_REMATCH[2] + BASH_REMATCH[3])) -lt 52 ]
+	[[ $stderr =~ reused\ ([0-9]+)\ of\ ([0-9]+)\ tokens,\ ([0-9]+)\ computed ]]
+	[ "${BASH_REMATCH[2]}" -eq 51 ]
+	[ "${BASH_REMATCH[1]}" -gt 20 ]
+	[ $((BASH_REMATCH[1] + BASH_REMATCH[3])) -lt 52 ]
 	[ "$(epd-decode "$s")" = star ]
 	[ "$(epd-state show -j "$s" | jq .version_id)" -eq 4 ]
 }

@@ -13,7 +13,7 @@ load helper
 
 @test "-v tells what was computed, -j the same as an object" {
 	run --separate-stderr ask 'What does the sign say?' -v
-	[[ $stderr =~ ^w1/s1:\ 31\ tokens,\ 30\ computed,\ 0\ reused,\ 1\ image\ \(1\ fresh\) ]]
+	[[ $stderr =~ ^w1/s1:\ reused\ 0\ of\ 31\ tokens,\ 30\ computed,\ 1\ image\ \(1\ fresh\) ]]
 	run --separate-stderr ask 'What does the sign say?' -j
 	jq -e '.schema_version == 1 and .state == "w2/s1" and .version == 1 and
 		.tokens == 31 and .images == 1 and .encoded == 0 and .hits == 1' \

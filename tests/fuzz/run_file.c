@@ -14,7 +14,7 @@
 #include "page/layout.h"
 #include "tests/fuzz/folder.h"
 
-enum { FIELDS = 52, MOST = 1 << 24 };
+enum { FIELDS = 56, MOST = 1 << 24 };
 
 static uint64_t
 get(const uint8_t *p, int bytes)
@@ -61,6 +61,34 @@ look(int dir, const uint8_t *head)
 	epd_run_close(r);
 }
 
+/* Its table alone, and what of it another name may take. */
+static void
+look_as_link(int dir)
+{
+	struct epd_run_shape shape;
+	struct epd_run *r, *part;
+	long n, from;
+
+	if (epd_run_table(&r, dir, 1, &shape, NULL))
+		return;
+	n = epd_run_count(r);
+	from = n / 3;
+	if (epd_run_page(r, 0) || epd_run_link(dir, 1, dir, 2))
+		abort();
+	if (epd_run_origin_id(r) != 2 && !epd_run_look(&part, dir, 2, &shape,
+	    epd_run_entries(r) + from, (n + 1) / 2, NULL)) {
+		if (epd_run_count(part) != (n + 1) / 2 ||
+		    epd_run_first(part) > from ||
+		    epd_run_is_given(part) != epd_run_is_given(r) ||
+		    *(const uint8_t *)epd_run_page(part, n / 4))
+			abort();
+		epd_run_close(part);
+	}
+	epd_run_close(r);
+	if (epd_run_free(dir, 2))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 int
@@ -82,6 +110,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	    epd_file_pwrite(fd, p, n, sizeof head))
 		abort();
 	look(dir, head);
+	look_as_link(dir);
 	count = get(head + 40, 8);
 	stride = get(head + 24, 8);
 	if (stride < MOST && count <= n / EPD_RUN_ENTRY) {
@@ -99,6 +128,7 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		    epd_file_pwrite(fd, p, table, at))
 			abort();
 		look(dir, head);
+		look_as_link(dir);
 	}
 	close(fd);
 	unlinkat(dir, "0000000000000001", 0);

@@ -398,12 +398,12 @@ TEST(linked_and_listed)
 	CHECK_INT(close(openat(dir, "store", O_CREAT | O_RDWR, 0600)), 0);
 	other = epd_dir_make(dir, "0000000000000009");
 	CHECK(other >= 0);
-	CHECK_INT(epd_run_link(dir, 0xabcdef, other), 0);
-	CHECK_INT(epd_run_link(dir, 0xabcdef, other), 0);
-	CHECK_INT(epd_run_link(dir, 0xabcd, other), -ENOENT);
+	CHECK_INT(epd_run_link(dir, 0xabcdef, other, 0xabcdef), 0);
+	CHECK_INT(epd_run_link(dir, 0xabcdef, other, 0xabcdef), 0);
+	CHECK_INT(epd_run_link(dir, 0xabcd, other, 0xabcd), -ENOENT);
 	CHECK_INT(make_run(other, 5, 1, e), 0);
 	CHECK_INT(make_run(dir, 5, 1, e), 0);
-	CHECK_INT(epd_run_link(dir, 5, other), -EEXIST);
+	CHECK_INT(epd_run_link(dir, 5, other, 5), -EEXIST);
 	CHECK_INT(epd_run_free(dir, 5), 0);
 	CHECK_INT(epd_run_each(dir, see, &seen), 0);
 	CHECK_INT(seen.n, 2);

@@ -307,7 +307,7 @@ TEST(kind18_used_is_the_sum_of_the_files)
 	/* Linked elsewhere, a run is there once. */
 	a = epd_memory_find(t.m, "w1");
 	b = epd_memory_dir(t.m, "w2");
-	CHECK_INT(epd_run_link(a, 500, b), 0);
+	CHECK_INT(epd_run_link(a, 500, b, 500), 0);
 	CHECK_INT(epd_memory_used(t.m, &used), 0);
 	CHECK_INT(used, 10 * RUN_BYTES);
 	CHECK_INT(epd_run_free(a, 500), 0);
@@ -441,7 +441,7 @@ TEST(kind23_eviction_makes_progress_or_says_who_pins)
 	/* Kept under one name is kept under all. */
 	a = epd_memory_find(t.m, "w1");
 	b = epd_memory_dir(t.m, "w0");
-	CHECK_INT(epd_run_link(a, 3, b), 0);
+	CHECK_INT(epd_run_link(a, 3, b, 3), 0);
 	close(a);
 	close(b);
 	CHECK_INT(epd_memory_fit(t.m, 6 * RUN_BYTES, keep_odd, NULL, &fit, &why),
@@ -453,6 +453,122 @@ TEST(kind23_eviction_makes_progress_or_says_who_pins)
 	CHECK_INT(fit.runs, 3);
 	CHECK_INT(fit.evicted, 3 * RUN_BYTES);
 	CHECK_INT(fit.used, 0);
+	tier_close(&t);
+}
+
+/* The folder of w1, for hooks. */
+static int linked_in;
+static uint64_t linked_as;
+
+/* Whoever finds the run still there gives it one more name. */
+static void
+link_once_more(void)
+{
+	for (uint64_t id = linked_as; id; id = id == linked_as ? id - 1 : 0)
+		if (!epd_run_link(linked_in, id, linked_in, linked_as + 1)) {
+			linked_as++;
+			break;
+		}
+}
+
+static void
+link_for_ever(void)
+{
+	link_once_more();
+	fault.only = "unlinkat";
+	fault_arm(1, 0, FAULT_HOOK);
+}
+
+static int
+link_as(struct tier *t, const char *from, uint64_t run, const char *to,
+    uint64_t as)
+{
+	int a = epd_memory_find(t->m, from), b = epd_memory_dir(t->m, to);
+	int rc = epd_run_link(a, run, b, as);
+
+	close(a);
+	close(b);
+	return rc;
+}
+
+TEST(kind18_names_in_one_workflow_and_in_many_count_once)
+{
+	struct epd_memory_fit fit;
+	struct tier t;
+	uint64_t used;
+
+	CHECK_INT(tier_open(&t, 4 * RUN_BYTES), 0);
+	CHECK_INT(put_run(&t, "w1", 1, 1000), 0);
+	CHECK_INT(put_run(&t, "w1", 2, 2000), 0);
+	CHECK_INT(put_run(&t, "w2", 3, 3000), 0);
+	/* Run 2 is at the ends and in the middle of both folders. */
+	CHECK_INT(link_as(&t, "w1", 2, "w1", 0xf), 0);
+	CHECK_INT(link_as(&t, "w1", 2, "w1", 0x1f), 0);
+	CHECK_INT(link_as(&t, "w1", 0xf, "w2", 2), 0);
+	CHECK_INT(link_as(&t, "w1", 0xf, "w0", 0x2f), 0);
+	CHECK_INT(epd_memory_used(t.m, &used), 0);
+	CHECK_INT(used, 3 * RUN_BYTES);
+	CHECK_INT(epd_memory_fit(t.m, RUN_BYTES, NULL, NULL, &fit, NULL), 0);
+	CHECK(fit.used == used && !fit.runs && !fit.over);
+	/* Each call lets go of one file, whatever the number of names. */
+	for (uint64_t left = 2; left + 1; left--) {
+		CHECK_INT(epd_memory_fit(t.m, (4 - left) * RUN_BYTES, NULL,
+		    NULL, &fit, NULL), 0);
+		CHECK_INT(fit.runs, 1);
+		CHECK_INT(fit.evicted, RUN_BYTES);
+		CHECK_INT(fit.used, left * RUN_BYTES);
+		CHECK_INT(epd_memory_used(t.m, &used), 0);
+		CHECK_INT(used, fit.used);
+		CHECK_INT(has_run(&t, "w1", 1), 0);
+		CHECK_INT(has_run(&t, "w1", 0x1f), left == 2);
+		CHECK_INT(has_run(&t, "w1", 2), left == 2);
+		CHECK_INT(has_run(&t, "w2", 2), left == 2);
+		CHECK_INT(has_run(&t, "w0", 0x2f), left == 2);
+		CHECK_INT(has_run(&t, "w2", 3), left > 0);
+	}
+	tier_close(&t);
+}
+
+TEST(kind23_a_name_made_meanwhile_goes_too)
+{
+	struct epd_memory_fit fit;
+	struct tier t;
+	uint64_t used;
+
+	CHECK_INT(tier_open(&t, 4 * RUN_BYTES), 0);
+	for (int round = 0; round < 3; round++) {
+		CHECK_INT(put_run(&t, "w1", 1, 1000), 0);
+		CHECK_INT(link_as(&t, "w1", 1, "w1", 2), 0);
+		CHECK_INT(put_run(&t, "w2", 5, 2000), 0);
+		CHECK_INT(put_run(&t, "w2", 6, 3000), 0);
+		linked_in = epd_memory_find(t.m, "w1");
+		linked_as = 2;
+		fault.hook = round == 2 ? link_for_ever : link_once_more;
+		fault.only = "unlinkat";
+		if (round)
+			fault_arm(1, 0, FAULT_HOOK);
+		CHECK_INT(epd_memory_fit(t.m, 2 * RUN_BYTES, NULL, NULL, &fit,
+		    NULL), 0);
+		fault_calls();
+		CHECK_INT(linked_as > 2, round > 0);
+		CHECK_INT(fit.over, 0);
+		CHECK_INT(fit.runs, 1);
+		CHECK_INT(epd_memory_used(t.m, &used), 0);
+		/* Who links for ever is left behind, but nobody waits for him. */
+		CHECK_INT(used, (round == 2 ? 3 : 2) * RUN_BYTES);
+		CHECK(has_run(&t, "w2", 5) && has_run(&t, "w2", 6));
+		close(linked_in);
+		CHECK_INT(epd_memory_remove(t.m, "w1"), 0);
+		CHECK_INT(epd_memory_remove(t.m, "w2"), 0);
+	}
+	/* A name beside w/ holds the bytes, but not in the tier. */
+	CHECK_INT(put_run(&t, "w1", 1, 1000), 0);
+	CHECK_INT(put_run(&t, "w1", 2, 2000), 0);
+	CHECK_INT(linkat(t.dir, "mem/epd-" HEX "/w/w1/0000000000000001", t.dir,
+	    "kept", 0), 0);
+	CHECK_INT(epd_memory_fit(t.m, 3 * RUN_BYTES, NULL, NULL, &fit, NULL), 0);
+	CHECK(fit.used == RUN_BYTES && !fit.over);
+	CHECK(!has_run(&t, "w1", 1) && has_run(&t, "w1", 2));
 	tier_close(&t);
 }
 

@@ -16,6 +16,23 @@ epd_page_bytes(const struct epd_model *m, const struct epd_page_shape *s)
 	return (size_t)m->info.layers * epd_kv_bytes(&kv);
 }
 
+void
+epd_page_cut(const struct epd_model *m, const struct epd_page_shape *s,
+    void *page, int rows)
+{
+	const struct epd_kv kv = { s->type, (int)m->info.kv_heads,
+	    (int)m->info.head_dim, s->tokens };
+	static const float zero[256];
+	uint8_t *part = page;
+
+	for (long layer = 0; layer < m->info.layers; layer++) {
+		for (int head = 0; head < kv.heads; head++)
+			for (int t = rows; t < kv.page; t++)
+				epd_kv_put(&kv, part, head, t, zero, zero);
+		part += epd_kv_bytes(&kv);
+	}
+}
+
 /* The visual that covers token at, sought from *v on. */
 static const struct epd_visual *
 seen(const struct epd_chunk *c, int *v, long at)

@@ -19,6 +19,9 @@ struct epd_page_shape {
 	int tokens;
 };
 size_t epd_page_bytes(const struct epd_model *m, const struct epd_page_shape *s);
+/* Make the page's rows from `rows` on zero, as in a page that never had them. */
+void epd_page_cut(const struct epd_model *m, const struct epd_page_shape *s,
+    void *page, int rows);
 
 /* Visual rows of the sequence; rows is [1 + deepstack][n][hidden] of type. */
 struct epd_visual {

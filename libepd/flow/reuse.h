@@ -1,0 +1,46 @@
+/*
+ * reuse.h - exact-prefix reuse: pages that other states have for a sequence's
+ * next tokens.  Not for outsiders.
+ *
+ * Whole pages are found by name, in this workflow or by the tier's index in any
+ * other of the store; in this workflow the match goes on to the token, and what
+ * it has of a page is copied.  A name covers tenant, model, arithmetic, all
+ * tokens and images before: equal names are equal bytes, and what was taken is
+ * what would have been computed.
+ */
+#ifndef EPD_FLOW_REUSE_H
+#define EPD_FLOW_REUSE_H
+
+#include "flow/seq.h"
+
+/*
+ * Take up pages for tokens [rows, upto), as far as some are found.  What is not
+ * there, or not whole, is left to be computed: only -ENOMEM fails.
+ */
+int epd_seq_reuse(struct epd_seq *q, uint64_t upto, struct epd_why *why);
+/* What a page of a sequence is called; up is the name of the page before. */
+int epd_seq_name(const struct epd_seq *q, long page, uint32_t rows,
+    const struct epd_name *up, struct epd_name *out);
+
+/* Shared by the files that add pages and publish them. */
+int epd_seq_tier_why(struct epd_why *why, int rc);
+/*
+ * The file system is full though the cap is not reached: old runs go until there
+ * is room for a page.  1 if some went.
+ */
+int epd_seq_squeeze(struct epd_seq *q);
+/* Name the fresh pages.  Owns: the caller frees *out. */
+int epd_seq_name_fresh(struct epd_seq *q, struct epd_page_entry **out,
+    struct epd_why *why);
+/* Publish them as run, and tell the index. */
+int epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
+    struct epd_page_entry *e);
+
+/* Who in this workflow has the longest prefix of the sequence. */
+struct epd_match {
+	uint64_t tokens;		/* of the sequence, from its begin */
+	uint64_t node;			/* whose path has them */
+};
+int epd_match_find(const struct epd_seq *q, struct epd_match *out);
+
+#endif
