@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "tree/radix.h"	/* the room's other half */
 
 struct epd_tree;
 

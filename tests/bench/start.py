@@ -47,6 +47,12 @@ def start_state(b):
     b.alone("start_state", argv, "<= 5 ms", 8 * b.rounds + 1)
 
 
+def prefix_match(b):
+    d = b.works(b.tool("state"), "match")[0]
+    b.emit("prefix_match", 1e6 * median(d["match"]), "us", None, None, None,
+           "<= 50 us", len(d["match"]))
+
+
 def private(pid):
     """MiB of a process that no one else has: its own memory, no file's."""
     total = 0
@@ -110,4 +116,5 @@ def state_save(b):
 
 
 FIGURES = dict(start_tiny=start_tiny, start_mid=start_mid,
-               start_state=start_state, rss_mid=rss_mid, state_save=state_save)
+               start_state=start_state, prefix_match=prefix_match,
+               rss_mid=rss_mid, state_save=state_save)

@@ -8,6 +8,9 @@
  *		mapped, every checksum looked at, in another
  *	state lookup STORE MODEL IMAGE
  *		a feature that is there is read back, checked
+ *	state match
+ *		of 100,000 sequences behind one system prompt, half of them turns
+ *		of long conversations, the one that shares most with 8,192 tokens
  *
  * One JSON line; times in seconds.
  */
@@ -22,6 +25,7 @@
 #include "epd.h"
 #include "flow/inner.h"
 #include "page/page.h"
+#include "tree/tree.h"
 
 /* The pages of mid: bf16, sixteen tokens of 24 layers and two heads of 64. */
 enum { TOKENS = 16, PAGE = 24 * 2 * 2 * 64 * 2 * TOKENS };
@@ -272,6 +276,103 @@ lookup(const char *path, const char *model, const char *image)
 	epd_store_close(s);
 }
 
+/* ---- match ---- */
+
+enum { SYSTEM = 2048, KEY = 8192, STATES = 100000, TURNS = 100, KEYS = 201 };
+
+/* State 0 is the system prompt; what each has of its own can be told again. */
+static struct { uint32_t parent, n; } made[STATES];
+
+static uint32_t
+mix(uint32_t x)
+{
+	x = (x ^ x >> 16) * 0x7feb352du;
+	x = (x ^ x >> 15) * 0x846ca68bu;
+	return x ^ x >> 16;
+}
+
+static void
+own_ids(int32_t *ids, uint32_t state)
+{
+	for (uint32_t i = 0; i < made[state].n; i++)
+		ids[i] = (int32_t)(mix(state * 4099 + i) % 150000);
+}
+
+/* A turn goes on from the one before, or from an earlier one. */
+static void
+make_state(uint32_t i)
+{
+	uint32_t turn = i % TURNS;
+
+	made[i].n = i ? 16 + mix(i) % 225 : SYSTEM;
+	if (i < STATES / 2 || !turn)
+		made[i].parent = 0;
+	else
+		made[i].parent = i - (mix(i + 1) % 32 ? 1 :
+		    1 + mix(i + 2) % turn);
+}
+
+/* The first KEY tokens of a state's sequence and then none that is known. */
+static size_t
+key_of(int32_t *key, uint32_t state)
+{
+	static int32_t ids[SYSTEM];
+	size_t n = 0, end;
+
+	for (uint32_t i = state; i; i = made[i].parent)
+		n += made[i].n;
+	n = end = n + SYSTEM;
+	for (uint32_t i = state; ; i = made[i].parent) {
+		own_ids(ids, i);
+		for (uint32_t k = made[i].n; k-- > 0; )
+			if (--end < KEY)
+				key[end] = ids[k];
+		if (!i)
+			break;
+	}
+	for (size_t i = n; i < KEY; i++)
+		key[i] = -1;
+	return n < KEY ? n : KEY;
+}
+
+static void
+match(void)
+{
+	static int32_t ids[SYSTEM], key[KEY];
+	const struct epd_radix_key whole = { key, KEY, NULL, 0 };
+	struct epd_radix *r;
+	double shared = 0;
+
+	must(epd_radix_new(&r), "radix");
+	for (uint32_t i = 0; i < STATES; i++) {
+		struct epd_radix_key k = { ids, 0, NULL, 0 };
+
+		make_state(i);
+		own_ids(ids, i);
+		k.n = made[i].n;
+		must(epd_radix_add(r, i ? made[i].parent + 1 : 0, i + 1, &k),
+		    "add");
+	}
+	for (int i = 0; i < KEYS; i++) {
+		/* Any of those whose conversation is old. */
+		uint32_t state = STATES / 2 + mix((uint32_t)i) %
+		    (STATES / 2 / TURNS) * TURNS + TURNS - 1;
+		size_t n = key_of(key, state), got;
+		uint64_t value;
+		double t = now();
+
+		got = epd_radix_match(r, &whole, &value);
+		t = now() - t;
+		if (got != n)
+			exit(1);
+		shared += (double)n / KEYS;
+		printf("%s%.9f", i ? "," : "{\"match\":[", t);
+	}
+	printf("],\"states\":%zu,\"tokens\":%zu,\"shared\":%.0f}\n",
+	    epd_radix_count(r), epd_radix_tokens(r), shared);
+	epd_radix_free(r);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -284,6 +385,8 @@ main(int argc, char **argv)
 		map(argv + 2);
 	else if (argc == 5 && !strcmp(argv[1], "lookup"))
 		lookup(argv[2], argv[3], argv[4]);
+	else if (argc == 2 && !strcmp(argv[1], "match"))
+		match();
 	else
 		return 2;
 	return 0;
