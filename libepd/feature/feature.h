@@ -61,6 +61,13 @@ int epd_feature_lookup(struct epd_features *c, const struct epd_feature *f,
 int epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
     const void *rows, const uint8_t *pixels, long h, long w);
 
+/*
+ * Have what another cache keeps of fp here too; one that is here is left alone.
+ * *bytes grows by what was copied.  Fails: -errno; then it is a miss here.
+ */
+int epd_feature_copy(struct epd_features *from, const struct epd_name *fp,
+    struct epd_features *to, uint64_t *bytes);
+
 /* The kept picture.  Owns: the caller frees *rgb.  -ENOENT, EPD_ECORRUPT (then it is deleted). */
 int epd_feature_pixels(struct epd_features *c, const struct epd_name *fp,
     uint8_t **rgb, long *h, long *w);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/decode.h"
+#include "flow/handoff.h"
 #include "flow/seq.h"
 
 struct lane {
@@ -80,8 +81,10 @@ workflow(struct batch *b, const char *name, struct epd_workflow **out,
 		}
 	rc = epd_workflow_open(b->workflow + b->workflows, b->s->store, name, 0,
 	    why);
-	if (rc == 0)
+	if (rc == 0) {
 		*out = b->workflow + b->workflows++;
+		(void)epd_flow_handoff_settle(b->s->store, *out);
+	}
 	return rc;
 }
 

@@ -8,6 +8,7 @@
 
 #include "flow/branch.h"
 #include "flow/decode.h"
+#include "flow/handoff.h"
 #include "flow/session.h"
 #include "flow/store.h"
 #include "flow/view.h"

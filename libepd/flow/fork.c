@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "flow/branch.h"
+#include "flow/handoff.h"
 #include "page/page.h"
 
 static void
@@ -49,6 +50,7 @@ epd_flow_fork(struct epd_store *s, const struct epd_fork_request *f,
 		return epd_why(why, EPD_EUSAGE, "not a state");
 	if ((rc = epd_workflow_open(&w, s, f->from.workflow, 0, why)) < 0)
 		return rc;
+	(void)epd_flow_handoff_settle(s, &w);
 	rc = may_fork(&w, f, &done, why);
 	/* What stands on the newest version stands on that one. */
 	ask.version = done.version;

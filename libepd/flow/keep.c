@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/book.h"
+#include "flow/handoff.h"
 #include "page/page.h"
 
 enum {
@@ -297,6 +298,7 @@ collect_one(struct gc *g, const char *name)
 	epd_workflow_close(&w);
 	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
 		return rc;
+	(void)epd_flow_handoff_settle(g->s, &w);
 	rc = epd_shard_expire(w.shard, freed, &f, g->why);
 	if (rc >= 0) {
 		g->out->states += (uint64_t)rc;
@@ -436,6 +438,7 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 		    "state; release the state");
 	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
 		return rc;
+	(void)epd_flow_handoff_settle(s, &w);
 	rc = ref->kind == EPD_REF_WORKFLOW ?
 	    release_all(&w, reason, &f, why) :
 	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "flow/handoff.h"
 #include "flow/prompt.h"
 #include "flow/reuse.h"
 
@@ -206,6 +207,7 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 
 	if (rc < 0)
 		return rc;
+	(void)epd_flow_handoff_settle(q->s->store, w);
 	rc = epd_shard_state(w->shard, p->state, &st);
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", w->name, p->state,

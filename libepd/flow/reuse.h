@@ -13,6 +13,16 @@
 
 #include "flow/seq.h"
 
+/* Pages of a run that is another state's. */
+struct epd_taken {
+	char workflow[EPD_WORKFLOW];
+	uint64_t run;
+	long n;
+	struct epd_page_entry *entry;	/* [n] */
+	struct epd_run *map;		/* on loan: they begin at page `at` of it */
+	long at;
+};
+
 /*
  * Take up pages for tokens [rows, upto), as far as some are found.  What is not
  * there, or not whole, is left to be computed: only -ENOMEM fails.

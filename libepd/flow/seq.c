@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "flow/seq.h"
+#include "flow/reuse.h"
 
 void
 epd_seq_begin(struct epd_seq *q, struct epd_session *s,

@@ -15,16 +15,6 @@
 #include "flow/inner.h"
 #include "flow/runs.h"
 
-/* Pages of a run that is another state's. */
-struct epd_taken {
-	char workflow[EPD_WORKFLOW];
-	uint64_t run;
-	long n;
-	struct epd_page_entry *entry;	/* [n] */
-	struct epd_run *map;		/* on loan: they begin at page `at` of it */
-	long at;
-};
-
 struct epd_seq {
 	struct epd_session *s;
 	struct epd_workflow *w;
@@ -43,7 +33,7 @@ struct epd_seq {
 	uint64_t rows;
 	struct epd_run *fresh;
 	long first;
-	struct epd_taken *take;		/* pages taken_at, taken_at + 1, ... */
+	struct epd_taken *take;		/* pages from taken_at on (reuse.h) */
 	struct epd_link *link;		/* [ntakes] their own runs, once published */
 	uint32_t ntakes;
 	long taken_at;

@@ -1,0 +1,275 @@
+/* epd-handoff.c - a state from one workflow to another, whole or by phases. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cli.h"
+
+enum { TO = CLI_OWN, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
+
+static const struct cli_option options[] = {
+	{ TO, "to", "DIR", "the target's store (default: this one)" },
+	{ TIMEOUT, "timeout", "TIME", "roll back what is not committed by then" },
+	{ PREPARE, "prepare", NULL, "only pin the state; prints the hand-off's "
+	    "ID" },
+	{ COMMIT, "commit", NULL, "go on with ID to its end" },
+	{ ABORT, "abort", NULL, "roll ID back: the source keeps the state" },
+	{ ADOPT, "adopt", NULL, "have the target's half of ID though its source "
+	    "is gone for good" },
+	{ STATUS, "status", NULL, "show hand-offs, or ID" },
+	{ REASON, "reason", "TEXT", "why, for the log, of --abort and --adopt" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static const char *const usage[] = {
+	"[-jqv] [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
+	"--prepare [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
+	"--commit | --abort | --adopt ID",
+	"--status [ID]",
+	NULL
+};
+
+static void set(void *arg, int key, const char *value);
+
+static const struct cli_command command = {
+	.name = "epd-handoff",
+	.usage = usage,
+	.about = "Hand a state over to another workflow, a new one if none is "
+	    "named, and print its name there. Until the source's log says "
+	    "committed the state is the source's; then it is the target's, and "
+	    "nobody else's. Its pages are linked, not copied. A crash leaves "
+	    "what --status shows and --commit or --abort ends.",
+	.options = options,
+	.common = "wjqvSCT",
+	.set = set,
+};
+
+struct handoff {
+	struct cli cli;
+	struct epd_offer offer;
+	int phase;			/* 0: the whole */
+	const char *reason;
+	struct epd_store *s;
+};
+
+static void
+set(void *arg, int key, const char *value)
+{
+	struct handoff *x = arg;
+	struct cli *c = &x->cli;
+
+	switch (key) {
+	case TO: x->offer.store = value; break;
+	case TIMEOUT:
+		x->offer.timeout_ms = cli_duration(c, "--timeout", value);
+		break;
+	case REASON: x->reason = value; break;
+	default:
+		if (x->phase && x->phase != key)
+			cli_usage(c, "one of --prepare, --commit, --abort, "
+			    "--adopt and --status at a time");
+		x->phase = key;
+		break;
+	}
+}
+
+/* ---- telling ---- */
+
+static const char *
+phase_name(const struct epd_handed *h, int target)
+{
+	const unsigned phase = target ? h->target : h->source;
+
+	return phase ? epd_phase_name(phase) : "-";
+}
+
+static void
+json(struct cli *c, const struct epd_handed *h)
+{
+	char from[EPD_REF_TEXT], to[EPD_REF_TEXT];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	cli_object(&w, &b);
+	epd_jw_hex(&w, "handoff", h->id, 16);
+	epd_jw_str(&w, "from", epd_ref_format(from, h->from, h->state,
+	    h->version));
+	epd_jw_str(&w, "from_store", h->from_store);
+	epd_jw_str(&w, "source", h->source ? epd_phase_name(h->source) : NULL);
+	epd_jw_str(&w, "to", h->to_state ? epd_ref_format(to, h->to,
+	    h->to_state, 0) : h->to);
+	epd_jw_str(&w, "to_store", h->to_store);
+	epd_jw_str(&w, "target", h->target ? epd_phase_name(h->target) : NULL);
+	epd_jw_bool(&w, "unreachable", h->unreachable);
+	epd_jw_bool(&w, "expired", h->expired);
+	epd_jw_uint(&w, "pages_linked", h->linked);
+	epd_jw_uint(&w, "pages_copied", h->copied);
+	epd_jw_uint(&w, "pages_missing", h->missing);
+	epd_jw_uint(&w, "bytes_copied", h->bytes);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+tell_pages(struct cli *c, const struct epd_handed *h)
+{
+	char bytes[24];
+
+	if (c->verbose && (h->linked || h->copied || h->missing))
+		cli_say(c, "%llu pages linked, %llu copied (%s), %llu to be "
+		    "computed", (unsigned long long)h->linked,
+		    (unsigned long long)h->copied, cli_bytes(bytes, h->bytes),
+		    (unsigned long long)h->missing);
+}
+
+static void
+print_target(struct handoff *x, const struct epd_handed *h)
+{
+	char ref[EPD_REF_TEXT];
+
+	tell_pages(&x->cli, h);
+	if (x->cli.json)
+		json(&x->cli, h);
+	else
+		cli_line(&x->cli, epd_ref_format(ref, h->to, h->to_state, 0));
+}
+
+static int
+print_status(void *arg, const struct epd_handed *h)
+{
+	struct handoff *x = arg;
+	char hex[33], from[EPD_REF_TEXT], to[EPD_REF_TEXT];
+	char line[2 * EPD_REF_TEXT + 160];
+
+	if (x->cli.json) {
+		json(&x->cli, h);
+		return 0;
+	}
+	epd_hex_format(hex, h->id, 16);
+	epd_ref_format(from, h->from, h->state, h->version);
+	snprintf(to, sizeof to, "%s", h->to);
+	if (h->to_state)
+		epd_ref_format(to, h->to, h->to_state, 0);
+	snprintf(line, sizeof line, "%s %s %s -> %s %s%s%s", hex, from,
+	    phase_name(h, 0), to, phase_name(h, 1),
+	    h->unreachable ? ", unreachable" : "",
+	    h->expired ? ", expired" : "");
+	cli_line(&x->cli, line);
+	return 0;
+}
+
+/* ---- doing ---- */
+
+static void
+by_id(struct handoff *x, const char *hex)
+{
+	struct epd_handed h = {0};
+	struct epd_why why = {{0}};
+	char ref[EPD_REF_TEXT];
+	uint8_t id[16];
+	int rc = epd_flow_handoff_find(x->s, hex, id, &why);
+
+	if (rc == 0 && x->phase == COMMIT)
+		rc = epd_flow_handoff_commit(x->s, id, &h, &why);
+	else if (rc == 0 && x->phase == ADOPT)
+		rc = epd_flow_handoff_adopt(x->s, id, x->reason, &h, &why);
+	else if (rc == 0)
+		rc = epd_flow_handoff_abort(x->s, id, x->reason, &h, &why);
+	if (rc < 0)
+		cli_fail(&x->cli, hex, rc, &why);
+	else if (x->phase != ABORT)
+		print_target(x, &h);
+	else if (x->cli.json)
+		json(&x->cli, &h);
+	else
+		cli_line(&x->cli, epd_ref_format(ref, h.from, h.state, 0));
+}
+
+/* A hand-off that cannot go on is rolled back, unless it only waits. */
+static void
+whole(struct handoff *x, const char *operand)
+{
+	struct epd_handed h = {0}, back;
+	struct epd_why why = {{0}};
+	char hex[33];
+	int rc = epd_flow_handoff_prepare(x->s, &x->offer, &h, &why);
+
+	if (rc == 0 && x->phase == PREPARE) {
+		epd_hex_format(hex, h.id, 16);
+		if (x->cli.json)
+			json(&x->cli, &h);
+		else
+			cli_line(&x->cli, hex);
+		return;
+	}
+	if (rc == 0) {
+		rc = epd_flow_handoff_commit(x->s, h.id, &h, &why);
+		if (rc < 0 && rc != EPD_ETIMEOUT && rc != EPD_EUNSURE)
+			(void)epd_flow_handoff_abort(x->s, h.id,
+			    "it could not be carried out", &back, NULL);
+	}
+	if (rc < 0)
+		cli_fail(&x->cli, operand, rc, &why);
+	else
+		print_target(x, &h);
+}
+
+static void
+status(struct handoff *x, int n, char **operand)
+{
+	struct epd_why why = {{0}};
+	struct epd_handed h;
+	uint8_t id[16];
+	int rc;
+
+	if (n == 0) {
+		rc = epd_flow_handoff_each(x->s, print_status, x, &why);
+		if (rc < 0)
+			cli_fail(&x->cli, NULL, rc, &why);
+	}
+	for (int i = 0; i < n; i++) {
+		rc = epd_flow_handoff_find(x->s, operand[i], id, &why);
+		if (rc == 0)
+			rc = epd_flow_handoff_show(x->s, id, &h, &why);
+		if (rc < 0)
+			cli_fail(&x->cli, operand[i], rc, &why);
+		else
+			print_status(x, &h);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct handoff x;
+	struct cli *c = &x.cli;
+	struct epd_why why = {{0}};
+	int first, n, rc;
+
+	x.offer.workflow = "";
+	x.reason = "by command";
+	first = cli_begin(c, &command, &x, argc, argv);
+	n = argc - first;
+	if (x.phase != STATUS && n == 0)
+		cli_usage(c, x.phase && x.phase != PREPARE ? "no ID" :
+		    "no state");
+	x.s = cli_store(c, 0);
+	if (x.phase == STATUS) {
+		status(&x, n, argv + first);
+	} else if (x.phase && x.phase != PREPARE) {
+		for (int i = first; i < argc; i++)
+			by_id(&x, argv[i]);
+	} else {
+		if (n > 2)
+			cli_usage(c, "a state and a workflow, no more");
+		if (n == 2)
+			x.offer.workflow = argv[first + 1];
+		rc = cli_ref(c, x.s, argv[first], &x.offer.state, &why);
+		if (rc < 0)
+			cli_fail(c, argv[first], rc, &why);
+		else
+			whole(&x, argv[first]);
+	}
+	epd_store_close(x.s);
+	return cli_end(c);
+}

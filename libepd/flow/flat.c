@@ -1,0 +1,273 @@
+/*
+ * flat.c - tokens are copied, pages linked.  A path that has pages in many runs
+ * gets a link of its own to each; one that cannot be linked (another file
+ * system, or it went meanwhile) is copied from its mapping, or ends the pages:
+ * those behind it are computed again when the state is next used.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "flow/book.h"
+#include "flow/flat.h"
+
+static int
+keep_strings(struct epd_flat *f)
+{
+	struct epd_state *st = &f->traits;
+	const char **s[] = { &st->model_path, &st->tenant, &st->fingerprint };
+	size_t n = 0;
+	char *p;
+
+	for (int i = 0; i < 3; i++)
+		n += strlen(*s[i]) + 1;
+	if (!(p = f->strings = epd_malloc(n)))
+		return -ENOMEM;
+	for (int i = 0; i < 3; i++) {
+		n = strlen(*s[i]) + 1;
+		*s[i] = memcpy(p, *s[i], n);
+		p += n;
+	}
+	return 0;
+}
+
+/* Tokens and images of the path, in order. */
+static int
+gather(struct epd_flat *f, struct epd_shard *s, const struct epd_chain *c)
+{
+	struct epd_version v;
+	uint64_t tokens = 0, images = 0;
+	struct epd_image_ref *im;
+	int32_t *ids;
+	int rc;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if ((rc = epd_shard_node(s, c->node[i], &v)) < 0)
+			return rc;
+		tokens = v.start + v.nids;
+		images += v.nimages;
+	}
+	if (tokens > UINT32_MAX || images > UINT32_MAX)
+		return EPD_ETOOBIG;
+	f->v.ids = ids = epd_calloc(tokens + 1, sizeof *ids);
+	f->v.images = im = epd_calloc(images + 1, sizeof *im);
+	if (!ids || !im)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->n; i++) {
+		if ((rc = epd_shard_node(s, c->node[i], &v)) < 0)
+			return rc;
+		if (v.start + v.nids > tokens)
+			return EPD_ECORRUPT;
+		memcpy(ids + v.start, v.ids, v.nids * sizeof *ids);
+		memcpy(im + f->v.nimages, v.images, v.nimages * sizeof *im);
+		f->v.nimages += v.nimages;
+	}
+	f->v.nids = (uint32_t)tokens;
+	return 0;
+}
+
+static int
+make(struct epd_flat *f, struct epd_workflow *from, uint32_t state,
+    uint32_t version)
+{
+	struct epd_chain c = {0};
+	struct epd_version head;
+	int rc = epd_shard_state(from->shard, state, &f->traits);
+
+	if (rc == 0)
+		rc = keep_strings(f);
+	if (rc == 0)
+		rc = epd_shard_version(from->shard, state, version, &head);
+	if (rc < 0)
+		return rc;
+	f->v.next_pos = head.next_pos;
+	f->v.turn = head.turn;
+	f->v.finish = head.finish;
+	f->v.sampling = head.sampling;
+	f->traits.parent_state = f->traits.parent_version = 0;
+	f->traits.ttl_deadline_ms = 0;
+	rc = epd_chain_of(&c, from->shard, state, version);
+	if (rc == 0)
+		rc = gather(f, from->shard, &c);
+	if (rc == 0)
+		rc = epd_book_pages(from->shard, c.node[c.n - 1], &f->row,
+		    &f->rows);
+	epd_chain_free(&c);
+	return rc;
+}
+
+int
+epd_flat_make(struct epd_flat *out, struct epd_workflow *from, uint32_t state,
+    uint32_t version, struct epd_why *why)
+{
+	struct epd_flat f = {0};
+	int rc = make(&f, from, state, version);
+
+	if (rc < 0) {
+		epd_flat_free(&f);
+		return epd_why(why, rc, "%s/s%u: %s", from->name, state,
+		    epd_strerror(rc));
+	}
+	*out = f;
+	return 0;
+}
+
+void
+epd_flat_free(struct epd_flat *f)
+{
+	epd_free((void *)(uintptr_t)f->v.ids);
+	epd_free((void *)(uintptr_t)f->v.images);
+	epd_free((void *)(uintptr_t)f->v.pages);
+	epd_free((void *)(uintptr_t)f->v.links);
+	epd_free(f->row);
+	epd_free(f->strings);
+	*f = (struct epd_flat){0};
+}
+
+/* Pages [at, at + n) of the flat, which lie in one run. */
+struct stretch {
+	uint64_t at, n, run;
+	struct epd_page_entry *entry;
+};
+
+static void
+next_stretch(const struct epd_flat *f, uint64_t at, struct stretch *out)
+{
+	*out = (struct stretch){ .at = at, .run = f->row[at].run };
+	while (at + out->n < f->rows && f->row[at + out->n].run == out->run)
+		out->n++;
+}
+
+static int
+entries(const struct epd_flat *f, struct stretch *s)
+{
+	if (!(s->entry = epd_calloc(s->n, sizeof *s->entry)))
+		return -ENOMEM;
+	for (uint64_t i = 0; i < s->n; i++) {
+		const struct epd_page_ref *r = &f->row[s->at + i].ref;
+
+		s->entry[i] = (struct epd_page_entry){
+			.name = r->name, .rows = r->rows, .sum = r->sum,
+		};
+	}
+	return 0;
+}
+
+/* Copy the stretch out of its run, which is mapped whole to find it in. */
+static int
+copy(const struct epd_flat *f, const struct stretch *s, int from, int to,
+    uint64_t as)
+{
+	struct epd_run_shape shape;
+	struct epd_run *table = NULL, *map = NULL, *r = NULL;
+	void *page;
+	long k = 0;
+	int rc = epd_run_table(&table, from, s->run, &shape, NULL);
+
+	if (rc == 0 && (shape.type != f->traits.kv_type ||
+	    shape.tokens != f->traits.page_tokens ||
+	    shape.bytes != f->traits.page_bytes))
+		rc = EPD_ECORRUPT;
+	if (rc == 0)
+		rc = epd_run_open(&map, from, s->run, &shape,
+		    epd_run_entries(table), epd_run_count(table), NULL);
+	while (rc == 0 && k < epd_run_count(map) && !epd_name_equal(
+	    &epd_run_entries(map)[k].name, &s->entry->name))
+		k++;
+	if (rc == 0 && k + (long)s->n > epd_run_count(map))
+		rc = EPD_ECORRUPT;
+	if (rc == 0)
+		rc = epd_run_new(&r, to, &shape);
+	if (rc == 0 && epd_run_is_given(map))
+		epd_run_given(r);
+	for (uint64_t i = 0; rc == 0 && i < s->n; i++)
+		if ((rc = epd_run_verify(map, k + (long)i)) == 0 &&
+		    (rc = epd_run_add(r, &page)) == 0)
+			memcpy(page, epd_run_page(map, k + (long)i),
+			    (size_t)shape.bytes);
+	if (rc == 0)
+		rc = epd_run_publish(r, as, s->entry, (long)s->n);
+	epd_run_close(r);
+	epd_run_close(map);
+	epd_run_close(table);
+	return rc;
+}
+
+/* 1 moved, 0 not to be had here, or what ends it all. */
+static int
+move_stretch(struct epd_flat *f, struct stretch *s, int from, int to,
+    struct epd_moved *moved)
+{
+	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
+	    f->v.nlinks;
+	int rc = epd_run_id(&link->run);
+
+	if (rc < 0 || (rc = entries(f, s)) < 0)
+		return rc;
+	if (epd_run_link(from, s->run, to, link->run) == 0) {
+		moved->linked += s->n;
+		rc = 1;
+	} else if ((rc = copy(f, s, from, to, link->run)) == 0) {
+		moved->copied += s->n;
+		moved->bytes += s->n * f->traits.page_bytes;
+		rc = 1;
+	} else if (rc != -ENOMEM && rc != -ENOSPC) {
+		rc = 0;
+	}
+	if (rc > 0) {
+		link->pages = (uint32_t)s->n;
+		f->v.nlinks++;
+		f->v.npages += (uint32_t)s->n;
+	}
+	epd_free(s->entry);
+	return rc;
+}
+
+int
+epd_flat_pages(struct epd_flat *f, int from, int to, struct epd_moved *moved,
+    struct epd_why *why)
+{
+	struct epd_page_ref *pages = epd_calloc(f->rows + 1, sizeof *pages);
+	struct stretch s;
+	int rc = 1;
+
+	f->v.pages = pages;
+	f->v.links = epd_calloc(f->rows + 1, sizeof *f->v.links);
+	if (!pages || !f->v.links)
+		return epd_why(why, -ENOMEM, "no memory");
+	for (uint64_t i = 0; i < f->rows; i++)
+		pages[i] = f->row[i].ref;
+	for (uint64_t at = 0; rc > 0 && at < f->rows; at += s.n) {
+		next_stretch(f, at, &s);
+		rc = from < 0 || to < 0 || !s.run ? 0 :
+		    move_stretch(f, &s, from, to, moved);
+	}
+	if (rc < 0) {
+		epd_flat_undo(f, to);
+		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
+	}
+	moved->missing += f->rows - f->v.npages;
+	return 0;
+}
+
+void
+epd_flat_undo(struct epd_flat *f, int to)
+{
+	for (uint32_t i = 0; i < f->v.nlinks; i++)
+		epd_run_free(to, f->v.links[i].run);
+	f->v.nlinks = f->v.npages = 0;
+}
+
+/* ---- features ---- */
+
+int
+epd_flat_features(const struct epd_flat *f, struct epd_store *from,
+    struct epd_store *to, struct epd_moved *moved, struct epd_why *why)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && from != to && i < f->v.nimages; i++)
+		rc = epd_feature_copy(from->features, &f->v.images[i].fp,
+		    to->features, &moved->bytes);
+	return rc < 0 ? epd_why(why, rc, "features: %s", epd_strerror(rc)) : 0;
+}

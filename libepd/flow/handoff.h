@@ -1,0 +1,72 @@
+/*
+ * handoff.h - a state from one workflow to another, of this store or another
+ * one on this machine: shard/handoff.h has the protocol, this drives both halves.
+ *
+ * Every step is a record in one log, made after the other log was read; so any
+ * step may be done again, by any process, and whoever comes after a crash goes
+ * on where it stands.  What is not committed by its deadline is rolled back by
+ * who next looks at the source.
+ */
+#ifndef EPD_FLOW_HANDOFF_H
+#define EPD_FLOW_HANDOFF_H
+
+#include "flow/store.h"
+
+struct epd_offer {
+	struct epd_ref state;		/* at its version, 0: the newest */
+	const char *store;		/* the target's; NULL: this one */
+	const char *workflow;		/* "": a new one */
+	uint64_t timeout_ms;		/* 0: state.handoff_ms */
+};
+
+/* How a hand-off stands.  phase 0: this half is not there. */
+struct epd_handed {
+	uint8_t id[16];
+	unsigned source, target;	/* phases */
+	char from_store[4096], to_store[4096];
+	char from[EPD_WORKFLOW], to[EPD_WORKFLOW];
+	uint32_t state, version, to_state;	/* 0: not known here */
+	int unreachable;		/* the other half's log cannot be read */
+	int expired;			/* past its deadline */
+	uint64_t linked, copied, bytes, missing;	/* pages; bytes copied; by this call */
+};
+
+/* Prepare: the source is pinned until it is decided. */
+int epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
+    struct epd_handed *out, struct epd_why *why);
+/*
+ * Go on to the end: pull, ready, commit, forget, whatever is left of it.
+ * Fails: EPD_EABORTED (it was rolled back), EPD_ETIMEOUT (the other half cannot
+ * be reached: it waits), and as the steps; the source is untouched or the
+ * target has it, and the same call may be made again.
+ */
+int epd_flow_handoff_commit(struct epd_store *s, const uint8_t id[16],
+    struct epd_handed *out, struct epd_why *why);
+/* Roll back.  EPD_ESTATUS: it was committed. */
+int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
+    const char *reason, struct epd_handed *out, struct epd_why *why);
+/*
+ * Have the target's half without the source's word, because a person knows that
+ * it never comes.  EPD_ESTATUS: the source can be reached, ask it.
+ */
+int epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
+    const char *reason, struct epd_handed *out, struct epd_why *why);
+
+/* How it stands, nothing done. */
+int epd_flow_handoff_show(struct epd_store *s, const uint8_t id[16],
+    struct epd_handed *out, struct epd_why *why);
+/* Every half in this store; a nonzero return stops and is returned. */
+int epd_flow_handoff_each(struct epd_store *s,
+    int (*fn)(void *arg, const struct epd_handed *h), void *arg,
+    struct epd_why *why);
+/* The hand-off whose hex begins so.  EPD_ENOTHING, EPD_EAMBIGUOUS, EPD_EUSAGE. */
+int epd_flow_handoff_find(struct epd_store *s, const char *hex,
+    uint8_t id[16], struct epd_why *why);
+
+/*
+ * Of a workflow's halves: what is past its deadline is rolled back, what was
+ * decided is carried through.  How many were; what cannot be reached waits.
+ */
+int epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w);
+
+#endif

@@ -1,0 +1,147 @@
+/* pair.c - opening and reading the two logs of a hand-off. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "flow/pair.h"
+
+static void
+place(struct epd_half *half, const char *store, const char *workflow)
+{
+	snprintf(half->store, sizeof half->store, "%s", store);
+	snprintf(half->workflow, sizeof half->workflow, "%s", workflow);
+	half->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
+}
+
+/* The other half, if its store is there and the workflow is the one meant. */
+static void
+reach(struct epd_half *half, struct epd_store *near)
+{
+	const struct epd_store_options o = {
+		.path = half->store, .config = &near->config,
+		.tenant = near->tenant, .log = near->log,
+	};
+	uint8_t uuid[16];
+	int rc = 0;
+
+	if (!strcmp(half->store, near->path))
+		half->s = near;
+	else
+		rc = epd_store_open(&half->s, &o, NULL);
+	if (rc < 0) {
+		half->s = NULL;
+		return;
+	}
+	rc = epd_workflow_open(&half->w, half->s, half->workflow, 0, NULL);
+	if (rc == 0) {
+		epd_shard_uuid(half->w.shard, uuid);
+		if (!memcmp(uuid, half->uuid, 16))
+			return;
+		epd_workflow_close(&half->w);
+	}
+	if (half->s != near)
+		epd_store_close(half->s);
+	half->s = NULL;
+}
+
+int
+epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
+    const struct epd_handoff *h, struct epd_why *why)
+{
+	struct epd_half *near = h->target ? &p->dst : &p->src;
+	struct epd_half *far = h->target ? &p->src : &p->dst;
+
+	*p = (struct epd_pair){ .committed = 0 };
+	if (strlen(h->store) >= sizeof far->store ||
+	    strlen(h->workflow) >= sizeof far->workflow)
+		return epd_why(why, EPD_ECORRUPT, "%s: a hand-off with a name "
+		    "that nothing has", w->name);
+	memcpy(p->id, h->id, 16);
+	place(near, s->path, w->name);
+	place(far, h->store, h->workflow);
+	near->s = s;
+	near->w = *w;
+	near->near = 1;
+	epd_shard_uuid(w->shard, near->uuid);
+	memcpy(far->uuid, h->peer, 16);
+	reach(far, s);
+	return 0;
+}
+
+void
+epd_pair_close(struct epd_pair *p)
+{
+	const struct epd_half *near = p->src.near ? &p->src : &p->dst;
+	struct epd_half *far = p->src.near ? &p->dst : &p->src;
+
+	if (!far->s)
+		return;
+	epd_workflow_close(&far->w);
+	if (far->s != near->s)
+		epd_store_close(far->s);
+	far->s = NULL;
+}
+
+static int
+look(struct epd_half *half, const uint8_t id[16], struct epd_why *why)
+{
+	int rc;
+
+	half->h = (struct epd_handoff){0};
+	if (!half->s)
+		return 0;
+	rc = epd_shard_catch_up(half->w.shard, why);
+	if (rc == 0)
+		rc = epd_shard_handoff(half->w.shard, id, &half->h);
+	half->h.store = half->h.workflow = NULL;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+int
+epd_pair_look(struct epd_pair *p, struct epd_why *why)
+{
+	int rc = look(&p->src, p->id, why);
+
+	if (rc == 0)
+		rc = look(&p->dst, p->id, why);
+	if (rc == 0 && p->dst.h.phase)
+		p->to_state = p->dst.h.state;
+	p->committed |= rc == 0 && (p->src.h.phase == EPD_COMMITTED ||
+	    p->dst.h.phase >= EPD_COMMITTED);
+	return rc;
+}
+
+int
+epd_pair_expired(const struct epd_pair *p)
+{
+	const struct epd_handoff *h = &p->src.h;
+	uint8_t boot[16];
+
+	if (!h->phase)
+		return 0;
+	return epd_clock_boot_id(boot) < 0 || memcmp(boot, h->boot, 16) ||
+	    epd_clock_boot_ns() / 1000000 >= h->deadline_ms;
+}
+
+void
+epd_pair_tell(const struct epd_pair *p, struct epd_handed *out)
+{
+	const struct epd_handoff *s = &p->src.h, *t = &p->dst.h;
+
+	*out = (struct epd_handed){
+		.source = s->phase, .target = t->phase,
+		.state = s->phase ? s->state : t->peer_state,
+		.version = s->phase ? s->version : t->peer_version,
+		.to_state = p->to_state,
+		.unreachable = !p->src.s || !p->dst.s,
+		.expired = epd_pair_expired(p),
+		.linked = p->moved.linked, .copied = p->moved.copied,
+		.bytes = p->moved.bytes, .missing = p->moved.missing,
+	};
+	memcpy(out->id, p->id, 16);
+	memcpy(out->from_store, p->src.store, sizeof out->from_store);
+	memcpy(out->to_store, p->dst.store, sizeof out->to_store);
+	memcpy(out->from, p->src.workflow, sizeof out->from);
+	memcpy(out->to, p->dst.workflow, sizeof out->to);
+}

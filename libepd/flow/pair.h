@@ -1,0 +1,46 @@
+/* pair.h - the two halves of a hand-off, opened.  Not for outsiders. */
+#ifndef EPD_FLOW_PAIR_H
+#define EPD_FLOW_PAIR_H
+
+#include "flow/flat.h"
+#include "flow/handoff.h"
+
+/* One half; store and workflow are where it is. */
+struct epd_half {
+	char store[4096], workflow[EPD_WORKFLOW];
+	struct epd_store *s;		/* NULL: cannot be reached */
+	int near;			/* s and w are the caller's */
+	struct epd_workflow w;
+	uint8_t uuid[16];		/* the workflow that it must be */
+	struct epd_handoff h;		/* its strings are void */
+};
+
+struct epd_pair {
+	uint8_t id[16];
+	struct epd_half src, dst;
+	struct epd_moved moved;
+	int committed;			/* some half was seen to be */
+	uint32_t to_state;
+};
+
+/*
+ * Open the halves that a workflow's record tells of: w's own, lent, and the
+ * other one where that says.  One that cannot be reached is no failure.
+ */
+int epd_pair_open(struct epd_pair *p, struct epd_store *s,
+    struct epd_workflow *w, const struct epd_handoff *h, struct epd_why *why);
+void epd_pair_close(struct epd_pair *p);
+/* Read both logs on; phase 0 where a half is not there. */
+int epd_pair_look(struct epd_pair *p, struct epd_why *why);
+int epd_pair_expired(const struct epd_pair *p);
+void epd_pair_tell(const struct epd_pair *p, struct epd_handed *out);
+
+/* The target's half: pull what the source has, and be ready. */
+int epd_pair_pull(struct epd_pair *p, struct epd_why *why);
+
+enum epd_goal { EPD_GOAL_COMMIT, EPD_GOAL_ABORT, EPD_GOAL_SETTLE };
+/* Step by step until the goal, or nothing more can be done. */
+int epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
+    struct epd_why *why);
+
+#endif
