@@ -51,12 +51,16 @@ epd_lock_try(int fd)
 	return set_lock(fd, F_WRLCK, 0, 0);
 }
 
+/* Mostly the last holder was this process: then it stands there. */
 static void
 sign(int fd)
 {
-	char text[16];
+	char text[16], there[17];
 	int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
 
+	if (epd_file_pread(fd, there, sizeof there, 0) == n &&
+	    !memcmp(there, text, (size_t)n))
+		return;
 	if (!epd_file_pwrite(fd, text, (size_t)n, 0) && ftruncate(fd, n) < 0)
 		return;
 }

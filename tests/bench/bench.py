@@ -18,9 +18,11 @@ sys.dont_write_bytecode = True
 
 import engine  # noqa: E402
 import start   # noqa: E402
+import state   # noqa: E402
 from harness import Bench  # noqa: E402
 
-GROUPS = dict(engine=engine.FIGURES, start=start.FIGURES)
+GROUPS = dict(engine=engine.FIGURES, start=start.FIGURES,
+              state=state.FIGURES)
 
 
 def chosen(names):

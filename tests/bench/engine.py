@@ -115,8 +115,34 @@ def encode_mid(b):
                       f"llama.cpp mmproj {k}", got[k], ">= 1.5")
 
 
+def fan_out(b, text, answers, length):
+    """Prefill, fork and decode as three processes, nothing known before."""
+    t = time.perf_counter()
+    state = b.run(b.bin("epd-prefill"), "-q", "--reuse", "none", "--raw", "-p",
+                  text).strip()
+    states = b.run(b.bin("epd-fork"), "-q", "--replace", "-n", str(answers),
+                   state).split()
+    b.run(b.bin("epd-decode"), "-q", "--ignore-eos", "--temp", "0.8", "-n",
+          str(length), *states)
+    return time.perf_counter() - t
+
+
 def fanout8_mid(b):
-    b.skip("fanout8_mid", "needs epd-fork")
+    """1,024 tokens, then eight answers of 64."""
+    if not b.need("fanout8_mid", "bin/llama-server", "models/mid-bf16.gguf"):
+        return
+    rounds = min(b.rounds, 3)
+    text = " hello" * 1024
+    ids = [1000 + i * 7919 % 100000 for i in range(1024)]
+    with Server(Llama(b.peers), b.others, b.tmp, slots=8,
+                context=8 * 2048) as server:
+        got = turns(rounds, own=lambda: fan_out(b, text, 8, 64),
+                    one=lambda: server.fanout(ids, 8, 64, True),
+                    eight=lambda: server.fanout(ids, 8, 64, False))
+    b.against("fanout8_mid_t2", "s", got["own"],
+              "llama.cpp server, one request", got["one"], ">= 1.5")
+    b.against("fanout8_mid_t2", "s", got["own"],
+              "llama.cpp server, 8 requests", got["eight"], ">= 5")
 
 
 def first_token(b, *prefill):

@@ -1,5 +1,6 @@
 """llama.py - llama.cpp's programs, driven for one figure each."""
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -66,7 +67,7 @@ class Llama:
 class Server:
     """llama-server on the loopback, until the end of a with."""
 
-    def __init__(self, llama, others, tmp, threads=2):
+    def __init__(self, llama, others, tmp, threads=2, slots=1, context=8192):
         self.llama, self.others, self.tmp = llama, others, tmp
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -75,9 +76,9 @@ class Server:
         self.argv = [
             llama.bin + "llama-server", "-m", m + "mid-bf16.gguf", "--mmproj",
             m + "mmproj-f16.gguf", "--host", "127.0.0.1", "--port",
-            str(self.port), "-t", str(threads), "-np", "1", "-c", "8192",
-            "-b", "2048", "-ub", "512", "--slot-save-path", tmp, "--jinja",
-            "--slots", "--no-warmup"]
+            str(self.port), "-t", str(threads), "-np", str(slots), "-c",
+            str(context), "-b", "2048", "-ub", "512", "--slot-save-path", tmp, "--jinja",
+            "--slots", "--no-warmup"] + (["-kvu"] if slots > 1 else [])
 
     def __enter__(self):
         self.log = open(os.path.join(self.tmp, "llama-server.log"), "w",
@@ -136,6 +137,21 @@ class Server:
                         (d[0].get("delta") or {}).get("content"):
                     return time.perf_counter() - t
         raise RuntimeError("llama-server: no token")
+
+    def fanout(self, ids, answers, length, at_once):
+        """Seconds of so many answers of a length: one request, or as many."""
+        body = dict(prompt=ids, n_predict=length, ignore_eos=True,
+                    temperature=0.8, cache_prompt=False)
+        t = time.perf_counter()
+        if at_once:
+            got = self.post("/completion", dict(body, n_cmpl=answers))
+            if not isinstance(got, list) or len(got) != answers:
+                raise RuntimeError("llama-server: not as many answers")
+        else:
+            with concurrent.futures.ThreadPoolExecutor(answers) as pool:
+                list(pool.map(lambda seed: self.post(
+                    "/completion", dict(body, seed=seed)), range(answers)))
+        return time.perf_counter() - t
 
     def slot(self, tokens):
         """Seconds to save a slot of so many tokens and to take it back."""
