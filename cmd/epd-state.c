@@ -25,6 +25,7 @@ static const struct cli_command command = {
 	    "  tree W ...              a workflow's branches\n"
 	    "  log [--verify] [W ...]  the record of all changes\n"
 	    "  release, rm REF ...     let go of states\n"
+	    "  abort STATE ...         give states up; they stay until released\n"
 	    "  check [W ...]           prove that the books balance\n"
 	    "  gc                      reclaim what nobody needs\n"
 	    "  metrics [--reset]       counters and gauges\n",
@@ -61,6 +62,11 @@ VERB(release, "release", "[-r] [--reason TEXT] REF ... | -",
     "no error. A feature (f:HEX) is removed from the cache.",
     { 'r', "recursive", NULL, "all states of a workflow (w1)" },
     { REASON, "reason", "TEXT", "kept in the log" },);
+VERB(abort, "abort", "[-v] --reason TEXT STATE ... | -",
+    "Give states up: they become ABORTED, nothing can go on from them, and "
+    "they stay to be looked at until they are released, which is the only way "
+    "out.",
+    { REASON, "reason", "TEXT", "why, kept in the log; must be given" },);
 VERB(check, "check", "[-jv] [WORKFLOW ... | -]",
     "Prove every invariant that can be proven, of the workflows named or of "
     "the whole store. Exit 5 if something is wrong.",);
@@ -84,6 +90,7 @@ static const struct verb {
 	{ "log", &log_command, state_log, 1, 1 },
 	{ "release", &release_command, state_release, 2, 0 },
 	{ "rm", &release_command, state_release, 2, 0 },
+	{ "abort", &abort_command, state_abort, 2, 0 },
 	{ "check", &check_command, state_check, 1, 1 },
 	{ "gc", &gc_command, state_gc, 0, 0 },
 	{ "metrics", &metrics_command, state_metrics, 0, 1 },
@@ -148,6 +155,8 @@ main(int argc, char **argv)
 		cli_usage(&c, "%s: an operand too many", a.operand[0]);
 	if (!a.n && v->operands == 2)
 		cli_usage(&c, "no operand");
+	if (v->run == state_abort && !*a.reason)
+		cli_usage(&c, "--reason: say why it is given up");
 	a.store = v->looks && !a.reset ? cli_look(&c) : cli_store(&c, 0);
 	v->run(&a);
 	epd_store_close(a.store);

@@ -18,6 +18,7 @@ void state_show(struct state_args *a);
 void state_tree(struct state_args *a);
 void state_log(struct state_args *a);
 void state_release(struct state_args *a);
+void state_abort(struct state_args *a);
 void state_check(struct state_args *a);
 void state_gc(struct state_args *a);
 void state_metrics(struct state_args *a);

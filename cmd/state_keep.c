@@ -1,4 +1,4 @@
-/* state_keep.c - release, check, gc, metrics. */
+/* state_keep.c - release, abort, check, gc, metrics. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +25,26 @@ state_release(struct state_args *a)
 			cli_fail(c, a->operand[i], rc, &why);
 		else if (c->verbose)
 			cli_say(c, "%s: released", a->operand[i]);
+	}
+}
+
+void
+state_abort(struct state_args *a)
+{
+	struct cli *c = a->cli;
+
+	for (int i = 0; i < a->n; i++) {
+		struct epd_why why = {0};
+		struct epd_ref ref;
+		int rc;
+
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		rc = epd_flow_abort(a->store, &ref, a->reason, &why);
+		if (rc < 0)
+			cli_fail(c, a->operand[i], rc, &why);
+		else if (c->verbose)
+			cli_say(c, "%s: aborted", a->operand[i]);
 	}
 }
 

@@ -284,29 +284,50 @@ struct logger {
 	uint64_t records;
 };
 
-static int
-record(void *arg, const struct epd_record *r)
+/* What a record did, beside the state it is about. */
+static const char *
+record_what(char out[64], const struct epd_record *r)
 {
-	struct logger *x = arg;
-	struct cli *c = x->a->cli;
-	char name[EPD_REF_TEXT] = "-", time[32], text[512];
+	const unsigned long long lease = r->lease;
+
+	*out = '\0';
+	if (r->count == 1)
+		snprintf(out, 64, "-> s%u", r->first);
+	else if (r->count)
+		snprintf(out, 64, "-> s%u..s%u", r->first,
+		    r->first + (r->count - 1));
+	else if (lease)
+		snprintf(out, 64, "lease %llu%s", lease,
+		    !strcmp(r->kind, "lease") && lease != r->lsn ?
+		    " goes on" : "");
+	else if (r->tokens || r->pages)
+		snprintf(out, 64, "%6u tokens %4u pages", r->tokens, r->pages);
+	return out;
+}
+
+static void
+record_text(struct cli *c, const struct epd_record *r, const char *name)
+{
+	char time[32], what[64], half[33], text[512];
+
+	epd_hex_format(half, r->handoff, 16);
+	half[8] = '\0';		/* as much as tells one from another */
+	snprintf(text, sizeof text, "%6llu %s %-8s %-14s %-24s %8llu bytes"
+	    "%s%s%s%.200s", (unsigned long long)r->lsn,
+	    state_time(time, r->wall_ms), r->kind, name, record_what(what, r),
+	    (unsigned long long)r->bytes, r->has_handoff ? " hand-off " : "",
+	    r->has_handoff ? half : "", *r->reason ? " " : "", r->reason);
+	cli_tidy(text, strlen(text));
+	cli_line(c, text);
+}
+
+static void
+record_json(struct logger *x, const struct epd_record *r, const char *name)
+{
+	char first[EPD_REF_TEXT];
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
-	x->records++;
-	if (r->state)
-		epd_ref_format(name, x->workflow, r->state, r->version);
-	if (!c->json) {
-		snprintf(text, sizeof text, "%6llu %s %-8s %-14s %6u tokens "
-		    "%4u pages %8llu bytes%s%.200s",
-		    (unsigned long long)r->lsn, state_time(time, r->wall_ms),
-		    r->kind, name, r->tokens, r->pages,
-		    (unsigned long long)r->bytes, *r->reason ? " " : "",
-		    r->reason);
-		cli_tidy(text, strlen(text));
-		cli_line(c, text);
-		return c->out_failed;
-	}
 	cli_object(&w, &b);
 	epd_jw_str(&w, "workflow", x->workflow);
 	epd_jw_uint(&w, "lsn", r->lsn);
@@ -316,10 +337,37 @@ record(void *arg, const struct epd_record *r)
 	epd_jw_str(&w, "state", r->state ? name : NULL);
 	epd_jw_uint(&w, "tokens", r->tokens);
 	epd_jw_uint(&w, "pages", r->pages);
+	epd_jw_uint(&w, "branches", r->count);
+	epd_jw_str(&w, "first_branch", r->count ? epd_ref_format(first,
+	    x->workflow, r->first, 0) : NULL);
+	if (r->lease)
+		epd_jw_uint(&w, "lease", r->lease);
+	else
+		epd_jw_str(&w, "lease", NULL);
+	if (r->has_handoff)
+		epd_jw_hex(&w, "handoff", r->handoff, 16);
+	else
+		epd_jw_str(&w, "handoff", NULL);
 	epd_jw_uint(&w, "bytes", r->bytes);
 	epd_jw_str(&w, "reason", *r->reason ? r->reason : NULL);
-	cli_object_end(c, &w);
+	cli_object_end(x->a->cli, &w);
 	epd_buf_free(&b);
+}
+
+static int
+record(void *arg, const struct epd_record *r)
+{
+	char name[EPD_REF_TEXT] = "-";
+	struct logger *x = arg;
+	struct cli *c = x->a->cli;
+
+	x->records++;
+	if (r->state)
+		epd_ref_format(name, x->workflow, r->state, r->version);
+	if (c->json)
+		record_json(x, r, name);
+	else
+		record_text(c, r, name);
 	return c->out_failed;
 }
 

@@ -193,9 +193,9 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		    }, &v, &l->end.version, &l->end.why);
 	}
 	/* Unless it went with the version. */
-	if (l->lease && l->w && (rc < 0 || !drawn))
-		(void)epd_shard_drop(l->w->shard, l->lease, "nothing was drawn",
-		    NULL);
+	if (l->lease && l->w && (rc < 0 || !drawn) && epd_shard_drop(
+	    l->w->shard, l->lease, "nothing was drawn", NULL) < 0)
+		epd_store_owe(b->s->store, l->w->name, l->lease);
 	l->lease = 0;
 	if (rc < 0 && !*l->end.why.text)
 		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));
@@ -447,6 +447,7 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 			epd_why(why, rc, "%s", epd_strerror(rc));
 		return rc;
 	}
+	epd_store_settle(s->store);
 	for (int i = 0; i < d->n; i++) {
 		struct lane *l = b.lane + i;
 

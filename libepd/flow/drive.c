@@ -173,9 +173,9 @@ note(const struct epd_pair *p, char text[EPD_REF_TEXT + 80])
 	    (unsigned long long)p->src.h.lsn);
 }
 
-/* Whether the state that is ready has the pages of this flat. */
+/* Whether the state that is ready has the pages of this one. */
 static int
-is_ours(struct epd_pair *p, const struct epd_flat *f, uint32_t state)
+is_ours(struct epd_pair *p, const struct epd_whole *f, uint32_t state)
 {
 	struct epd_version v;
 
@@ -193,9 +193,9 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 		.deadline_ms = p->src.h.deadline_ms,
 	};
 	char text[EPD_REF_TEXT + 80];
-	struct epd_flat f;
+	struct epd_whole f;
 	uint32_t state;
-	int rc = epd_flat_make(&f, &p->src.w, p->src.h.state,
+	int rc = epd_whole_make(&f, &p->src.w, p->src.h.state,
 	    p->src.h.version, why);
 
 	if (rc < 0)
@@ -205,9 +205,9 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 	memcpy(h.boot, p->src.h.boot, 16);
 	note(p, text);
 	f.v.note = epd_span_str(text);
-	rc = epd_flat_features(&f, p->src.s, p->dst.s, &p->moved, why);
+	rc = epd_whole_features(&f, p->src.s, p->dst.s, &p->moved, why);
 	if (rc == 0)
-		rc = epd_flat_pages(&f, p->src.w.runs, p->dst.w.runs,
+		rc = epd_whole_pages(&f, p->src.w.runs, p->dst.w.runs,
 		    &p->moved, why);
 	/* What it rests on is in the source's log for good. */
 	if (rc == 0)
@@ -217,7 +217,7 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 		    &state, why);
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
 	    !is_ours(p, &f, state)))
-		epd_flat_undo(&f, p->dst.w.runs);
-	epd_flat_free(&f);
+		epd_whole_undo(&f, p->dst.w.runs);
+	epd_whole_free(&f);
 	return rc;
 }

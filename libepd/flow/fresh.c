@@ -229,7 +229,7 @@ epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
 	do
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
 	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
-	if (rc == 0)
+	if (rc == 0 && !epd_run_is_given(q->fresh))
 		epd_index_put(epd_store_index(q->s->store), q->w->name, run,
 		    (uint32_t)q->s->shape.tokens, e, epd_run_count(q->fresh));
 	return rc;

@@ -15,6 +15,10 @@ int epd_weights_snapshot(struct epd_store *s, const struct epd_model *m,
 struct stat;
 int epd_file_settled(const struct stat *st);
 
+/* A lease that could not be given back; settle tries those there are. */
+void epd_store_owe(struct epd_store *s, const char *workflow, uint64_t lease);
+void epd_store_settle(struct epd_store *s);
+
 /* A feature of this session's model: fp and grid give the rest. */
 void epd_session_feature(const struct epd_session *s, const struct epd_name *fp,
     const uint32_t grid[3], struct epd_feature *out);

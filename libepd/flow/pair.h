@@ -2,7 +2,7 @@
 #ifndef EPD_FLOW_PAIR_H
 #define EPD_FLOW_PAIR_H
 
-#include "flow/flat.h"
+#include "flow/whole.h"
 #include "flow/handoff.h"
 
 /* One half; store and workflow are where it is. */

@@ -91,8 +91,8 @@ epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
 	return rc;
 }
 
-static int
-create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
+int
+epd_seq_create(struct epd_seq *q, uint64_t ttl_ms, struct epd_version *v,
     uint32_t *state, struct epd_why *why)
 {
 	struct epd_session *s = q->s;
@@ -111,9 +111,9 @@ create(struct epd_seq *q, const struct epd_prefill *p, struct epd_version *v,
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
-	if (p->ttl_ms)
-		st.ttl_deadline_ms = p->ttl_ms < UINT64_MAX - now ?
-		    now + p->ttl_ms : UINT64_MAX;
+	if (ttl_ms)
+		st.ttl_deadline_ms = ttl_ms < UINT64_MAX - now ?
+		    now + ttl_ms : UINT64_MAX;
 	st.fingerprint = epd_buf_cstr(&fp);
 	if (fp.failed) {
 		epd_buf_free(&fp);
@@ -228,21 +228,6 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	return epd_seq_load(q, p->state, st.versions, why);
 }
 
-/* A workflow made for a request that failed: nobody was told its name. */
-static void
-unmake(struct epd_store *s, struct epd_workflow *w)
-{
-	char name[EPD_WORKFLOW];
-
-	if (!w->shard || epd_shard_catch_up(w->shard, NULL) < 0 ||
-	    epd_shard_lsn(w->shard) != 0)
-		return;
-	memcpy(name, w->name, sizeof name);
-	epd_workflow_close(w);
-	if (epd_file_remove(s->workflows, name) == 0)
-		(void)epd_memory_remove(s->memory, name);
-}
-
 /* The approximate policies begin with the exact prefix too. */
 static int
 may_reuse(const struct epd_session *s, const struct epd_prefill *p)
@@ -295,7 +280,8 @@ work(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 		rc = epd_seq_advance(q, &(struct epd_step){
 		    .state = p->state, .expect = out->version, .key = p->key,
 		    .had = had, .images = images }, &v, &out->version, why);
-	else if (rc == 0 && (rc = create(q, p, &v, &out->state, why)) == 0)
+	else if (rc == 0 && (rc = epd_seq_create(q, p->ttl_ms, &v,
+	    &out->state, why)) == 0)
 		out->version = 1;
 	if (rc == 0) {
 		epd_count(q->s->store->metrics, EPD_M_PREFILL_PAGES, v.npages);
@@ -338,7 +324,7 @@ epd_flow_prefill(struct epd_session *s, const struct epd_prefill *p,
 	epd_seq_free(&q);
 	epd_runs_free(runs);
 	if (rc < 0 && rc != EPD_EUNSURE && !p->state && !*p->workflow)
-		unmake(s->store, &w);
+		epd_workflow_unmake(s->store, &w);
 	epd_workflow_close(&w);
 	if (rc == 0)
 		*out = done;

@@ -70,7 +70,6 @@ int epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
     const struct epd_image_ref *images, void *const *rows, size_t nimages,
     struct epd_why *why);
 
-/* Room for n entries of the page table.  -ENOMEM. */
 int epd_seq_table(struct epd_seq *q, long n);
 void epd_seq_shape(const struct epd_session *s, struct epd_run_shape *out);
 
@@ -114,5 +113,9 @@ struct epd_step {
 };
 int epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
     struct epd_version *v, uint32_t *version, struct epd_why *why);
+
+/* Publish, and create a state of all the sequence has; v comes as above. */
+int epd_seq_create(struct epd_seq *q, uint64_t ttl_ms, struct epd_version *v,
+    uint32_t *state, struct epd_why *why);
 
 #endif

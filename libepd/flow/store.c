@@ -20,7 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "flow/store.h"
+#include "flow/inner.h"
 
 #define STORE_HEAD "epd-store 1\nuuid "
 
@@ -261,6 +261,9 @@ epd_store_close(struct epd_store *s)
 {
 	if (!s)
 		return;
+	if (s->nowed)
+		epd_store_settle(s);
+	epd_free(s->owed);
 	close_parts(s);
 	if (s->dirfd >= 0)
 		close(s->dirfd);

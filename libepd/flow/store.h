@@ -38,6 +38,8 @@ struct epd_store {
 	struct epd_memory *memory;
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
 	int indexed;
+	struct epd_owed *owed;		/* leases to be given back (inner.h) */
+	size_t nowed;
 };
 
 struct epd_store_options {
@@ -102,6 +104,8 @@ struct epd_workflow {
 int epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
     const char *name, int read_only, struct epd_why *why);
 void epd_workflow_close(struct epd_workflow *w);
+/* Remove one that was made for what then failed, if nothing is in it. */
+void epd_workflow_unmake(struct epd_store *s, struct epd_workflow *w);
 /* Workflow names in natural order (w2 before w10). */
 int epd_workflow_each(struct epd_store *s,
     int (*fn)(void *arg, const char *name), void *arg);

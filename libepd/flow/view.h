@@ -60,6 +60,14 @@ int epd_view_tree(struct epd_store *s, const char *workflow,
 int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
     const char *reason, struct epd_why *why);
 
+/*
+ * A state becomes ABORTED: nothing goes on from it, its pages stay, and only
+ * release leads out.  Fails: EPD_ENOSTATE, EPD_ESTATUS (ABORTED already, or
+ * mid-hand-off), EPD_EUSAGE (not a whole state), -errno.
+ */
+int epd_flow_abort(struct epd_store *s, const struct epd_ref *ref,
+    const char *reason, struct epd_why *why);
+
 /* Every invariant that can be proven of a workflow ("": of all, and of the features). */
 int epd_flow_check(struct epd_store *s, const char *workflow,
     void (*fault)(void *arg, const char *text), void *arg, struct epd_why *why);

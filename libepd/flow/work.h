@@ -24,6 +24,36 @@ struct epd_encoded {
 int epd_flow_encode(struct epd_session *s, const char *path,
     struct epd_encoded *out, struct epd_why *why);
 
+/* ---- create_state ---- */
+
+/*
+ * A state from what the caller has: tokens, the images that lie among them, and
+ * pages that hold the first of them, if any.  What pages it lacks is computed
+ * when it is used.  Given pages are named by the tokens, are checked only
+ * against what was given, and serve this workflow alone.
+ */
+struct epd_create_state {
+	const char *workflow;		/* "" makes one */
+	const int32_t *ids;
+	uint32_t nids;			/* 1 or more */
+	const struct epd_image_ref *images;	/* ascending, features of this store */
+	uint32_t nimages;
+	const void *const *pages;	/* [npages], each of the session's page_bytes */
+	uint32_t npages;
+	uint32_t rows;			/* of the last page; all others are full */
+	uint64_t ttl_ms;		/* 0: none */
+};
+struct epd_created {
+	char workflow[EPD_WORKFLOW];
+	uint32_t state;
+};
+/*
+ * Fails: EPD_EFORMAT (a token or an image that cannot be), EPD_ETOOBIG,
+ * -EINVAL (pages that hold more than there is), -ENOSPC, as epd_shard_create.
+ */
+int epd_flow_create(struct epd_session *s, const struct epd_create_state *c,
+    struct epd_created *out, struct epd_why *why);
+
 /* ---- prefill ---- */
 
 /* One image of a request: a file, or a feature of this store by name. */

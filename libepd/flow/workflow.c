@@ -290,6 +290,20 @@ epd_workflow_close(struct epd_workflow *w)
 	*w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 }
 
+void
+epd_workflow_unmake(struct epd_store *s, struct epd_workflow *w)
+{
+	char name[EPD_WORKFLOW];
+
+	if (!w->shard || epd_shard_catch_up(w->shard, NULL) < 0 ||
+	    epd_shard_lsn(w->shard) != 0)
+		return;
+	memcpy(name, w->name, sizeof name);
+	epd_workflow_close(w);
+	if (epd_file_remove(s->workflows, name) == 0)
+		(void)epd_memory_remove(s->memory, name);
+}
+
 struct names {
 	char (*v)[EPD_WORKFLOW];
 	size_t n, cap;

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shard/record.h"
+#include "shard/body.h"
 #include "shard/word.h"
 
 /* Readers subtract a number of tokens from next_pos. */
@@ -24,6 +24,7 @@ static const int64_t POSITION = (int64_t)1 << 53;
 enum {
 	LOGPROBS = 1, LINKS = 2,
 	HEAD = 68, IMAGE = 52, PAGE = 44, LINK = 12,	/* bytes */
+	SALT = 60,				/* in the head */
 	ROWS = EPD_NAME				/* of a page, behind its name */
 };
 
@@ -187,7 +188,7 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 			.penalty = epd_word_f32(p + 44),
 			.top_k = (int32_t)epd_word32(p + 48),
 			.seed = epd_word64(p + 52),
-			.salt = epd_word64(p + 60),
+			.salt = epd_word64(p + SALT),
 		},
 	};
 }
@@ -292,6 +293,15 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	v.links = links;
 	v.logprobs = logprobs;
 	*out = v;
+	return 0;
+}
+
+int
+epd_body_salt(struct epd_span p, uint64_t *out)
+{
+	if (p.n < HEAD)
+		return EPD_ECORRUPT;
+	*out = epd_word64((const uint8_t *)p.p + SALT);
 	return 0;
 }
 

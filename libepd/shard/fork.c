@@ -27,18 +27,6 @@ salt_of(const struct epd_fork_ask *f, uint64_t parent, uint32_t first,
 	return salt ? salt : 1;
 }
 
-/* The salt that decoding from a version mixes in. */
-static int
-parent_salt(struct epd_shard *s, uint32_t id, uint32_t version, uint64_t *out)
-{
-	struct epd_version v;
-	int rc = epd_shard_version(s, id, version, &v);
-
-	if (!rc)
-		*out = v.sampling.salt;
-	return rc;
-}
-
 /* With the lock held. */
 static int
 write_fork(struct epd_shard *s, const struct epd_fork_ask *f, uint64_t *salts,
@@ -60,14 +48,17 @@ write_fork(struct epd_shard *s, const struct epd_fork_ask *f, uint64_t *salts,
 	if (f->expect && f->expect != h->state.versions)
 		return epd_why(why, EPD_EVERSION, "s%u: is at @%u, not @%u",
 		    f->state, h->state.versions, f->expect);
-	r.ttl_deadline_ms = f->ttl_ms ? epd_clock_wall_ms() + f->ttl_ms :
-	    h->state.ttl_deadline_ms;
+	r.ttl_deadline_ms = f->ttl_ms ? epd_shard_in(epd_clock_wall_ms(),
+	    f->ttl_ms) : h->state.ttl_deadline_ms;
 	rc = epd_shard_free_to(s, f->state, why);
 	if (!rc)
-		rc = parent_salt(s, f->state, r.version, &parent);
+		rc = epd_shard_salt(s, f->state, r.version, &parent);
 	if (rc == EPD_ENOTHING)
 		return epd_why(why, rc, "s%u: has no version @%u", f->state,
 		    r.version);
+	if (rc == EPD_ECORRUPT)
+		return epd_why(why, rc, "s%u@%u: %s", f->state, r.version,
+		    epd_strerror(rc));
 	if (rc)
 		return rc;
 	epd_shard_frame(s, f->state);

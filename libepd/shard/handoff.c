@@ -10,6 +10,16 @@ too_long(const struct epd_handoff *h)
 	return epd_shard_long(h->store) || epd_shard_long(h->workflow);
 }
 
+/* Whether begun again it is the same; the time it has may be another. */
+static int
+same_offer(const struct epd_handoff *a, const struct epd_handoff *b)
+{
+	return !a->target && a->state == b->state &&
+	    a->version == b->version && !memcmp(a->peer, b->peer, 16) &&
+	    !strcmp(a->store, b->store ? b->store : "") &&
+	    !strcmp(a->workflow, b->workflow ? b->workflow : "");
+}
+
 static void
 tell_log(struct epd_shard *s, const char *op, const uint8_t id[16])
 {
@@ -38,11 +48,12 @@ epd_shard_prepare(struct epd_shard *s, const struct epd_handoff *h,
 		return rc;
 	mine.target = 0;
 	mine.phase = EPD_PREPARED;
+	mine.peer_state = mine.peer_version = 0;
+	mine.peer_lsn = 0;
 	old = epd_table_handoff(s->table, h->id);
 	if (old) {
-		rc = old->target || old->state != h->state ||
-		    memcmp(old->peer, h->peer, 16) ? epd_why(why, EPD_ESTATUS,
-		    "another hand-off has this id") : 0;
+		rc = same_offer(old, h) ? 0 : epd_why(why, EPD_ESTATUS,
+		    "another hand-off has this id");
 		goto out;
 	}
 	rc = epd_shard_find(s, h->state, &head);
@@ -71,13 +82,14 @@ epd_shard_ready(struct epd_shard *s, const struct epd_handoff *h,
 	struct epd_handoff mine = *h;
 	int rc;
 
-	if (too_long(h) || !epd_handoff_is(h->id) ||
-	    epd_body_size(v) > EPD_FRAME_MAX / 2 ||
+	if (!epd_handoff_is(h->id))
+		return epd_why(why, -EINVAL, "a hand-off without an id");
+	if (too_long(h) || epd_body_size(v) > EPD_FRAME_MAX / 2 ||
 	    epd_shard_long(traits->model_path) ||
 	    epd_shard_long(traits->tenant) ||
 	    epd_shard_long(traits->fingerprint))
-		return epd_why(why, EPD_ETOOBIG, "a hand-off without an id, or "
-		    "larger than a record may be");
+		return epd_why(why, EPD_ETOOBIG, "a hand-off larger than a "
+		    "record may be");
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
@@ -125,11 +137,12 @@ decide(struct epd_shard *s, const uint8_t id[16], enum epd_kind verb,
 {
 	const struct epd_handoff *h;
 	struct epd_move m = { .adopted = (uint32_t)adopted, .reason = reason };
-	struct epd_term t = { s->table->term + 1, reason };
+	struct epd_term t = { .reason = reason };
 	int rc;
 
 	if (epd_shard_long(reason))
-		return EPD_ETOOBIG;
+		return epd_why(why, EPD_ETOOBIG, "a reason of more than %d "
+		    "bytes", EPD_STRING_MAX - 1);
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;

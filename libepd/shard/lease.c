@@ -1,6 +1,10 @@
 /*
  * lease.c - leases: taken, renewed, dropped, and told dead.
  *
+ * Of a state there is one decode lease in the tables at most: who takes one
+ * drops in the same frame the dead one that is left, so that its holder cannot
+ * come back to it.
+ *
  * Their records are appended without a flush of their own: what a crash of the
  * machine takes back was a dead holder's anyway.
  */
@@ -13,39 +17,70 @@
 
 #define LLU(x) ((unsigned long long)(x))
 
+static const char over[] = "its holder died, or its time was over";
+
 static uint64_t
 boot_ms(void)
 {
 	return epd_clock_boot_ns() / 1000000;
 }
 
+uint64_t
+epd_shard_in(uint64_t now_ms, uint64_t ms)
+{
+	return ms < UINT64_MAX - now_ms ? now_ms + ms : UINT64_MAX;
+}
+
 int
 epd_shard_lease_stands(struct epd_shard *s, const struct epd_lease *l)
 {
-	const struct epd_proc *self;
+	uint8_t boot[16];
 
 	if (boot_ms() >= l->deadline_ms)
 		return 0;
-	if (!s->o.procs)
-		return 1;
-	self = epd_procs_self(s->o.procs);
-	if (memcmp(self->boot, l->holder.boot, sizeof self->boot))
-		return 0;
 	/* What cannot be told lives until its deadline. */
-	return epd_procs_alive(s->o.procs, &l->holder) != 0;
+	if (s->o.procs)
+		return epd_procs_alive(s->o.procs, &l->holder) != 0;
+	return epd_clock_boot_id(boot) || !memcmp(boot, l->holder.boot, 16);
 }
 
+/* The state's decode lease, a dead one if none stands. */
 static const struct epd_lease *
 decoder(struct epd_shard *s, uint32_t state)
 {
+	const struct epd_lease *dead = NULL;
+
 	for (size_t i = 0; i < s->table->nleases; i++) {
 		const struct epd_lease *l = &s->table->lease[i];
 
-		if (l->state == state && l->kind == EPD_LEASE_DECODE &&
-		    epd_shard_lease_stands(s, l))
+		if (l->state != state || l->kind != EPD_LEASE_DECODE)
+			continue;
+		if (epd_shard_lease_stands(s, l))
 			return l;
+		dead = l;
 	}
-	return NULL;
+	return dead;
+}
+
+/* A lease that this process has and may act by. */
+static int
+held(struct epd_shard *s, uint64_t id, const struct epd_lease **out,
+    struct epd_why *why)
+{
+	const struct epd_lease *l = epd_table_lease(s->table, id);
+	const struct epd_proc *self = s->o.procs ?
+	    epd_procs_self(s->o.procs) : NULL;
+
+	if (!l || !epd_shard_lease_stands(s, l))
+		return epd_why(why, EPD_ELEASE, "lease %llu %s", LLU(id),
+		    l ? "is over" : "is gone");
+	/* Where a failed flush took one back its number may be another's. */
+	if (!self || self->pid != l->holder.pid ||
+	    self->start != l->holder.start)
+		return epd_why(why, EPD_ELEASE, "lease %llu is process %d's",
+		    LLU(id), (int)l->holder.pid);
+	*out = l;
+	return 0;
 }
 
 int
@@ -53,8 +88,10 @@ epd_shard_free_to(struct epd_shard *s, uint32_t state, struct epd_why *why)
 {
 	const struct epd_lease *l = decoder(s, state);
 
-	return l ? epd_why(why, EPD_ELOCKED, "s%u: process %d is decoding it",
-	    state, (int)l->holder.pid) : 0;
+	if (!l || !epd_shard_lease_stands(s, l))
+		return 0;
+	return epd_why(why, EPD_ELOCKED, "s%u: process %d is decoding it",
+	    state, (int)l->holder.pid);
 }
 
 static void
@@ -84,12 +121,16 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
     enum epd_lease_kind kind, uint64_t ttl_ms, uint64_t *id,
     struct epd_why *why)
 {
-	struct epd_lease l = { .state = state, .version = version, .kind = kind };
+	struct epd_lease l = {
+		.state = state, .version = version, .kind = kind,
+	};
+	const struct epd_lease *dead;
 	struct epd_head *h;
 	int rc;
 
-	if (!s->o.procs)
-		return epd_why(why, -EINVAL, "a lease needs a holder");
+	if (!s->o.procs || !epd_lease_name(kind))
+		return epd_why(why, -EINVAL, "a lease needs a holder and a "
+		    "kind");
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
@@ -105,8 +146,11 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 		if (!version)
 			l.version = h->state.versions;
 		l.holder = *epd_procs_self(s->o.procs);
-		l.deadline_ms = boot_ms() + ttl_ms;
+		l.deadline_ms = epd_shard_in(boot_ms(), ttl_ms);
 		epd_frame_begin(&s->frame);
+		dead = kind == EPD_LEASE_DECODE ? decoder(s, state) : NULL;
+		if (dead)
+			pack_drop(s, dead->id, over);
 		epd_lease_pack(&s->frame, &l);
 		rc = append(s, why);
 	}
@@ -128,12 +172,10 @@ epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
 
 	if (rc)
 		return rc;
-	old = epd_table_lease(s->table, id);
-	if (!old) {
-		rc = epd_why(why, EPD_ELEASE, "lease %llu is gone", LLU(id));
-	} else {
+	rc = held(s, id, &old, why);
+	if (!rc) {
 		l = *old;
-		l.deadline_ms = boot_ms() + ttl_ms;
+		l.deadline_ms = epd_shard_in(boot_ms(), ttl_ms);
 		epd_frame_begin(&s->frame);
 		epd_lease_pack(&s->frame, &l);
 		rc = append(s, why);
@@ -149,7 +191,8 @@ epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
 	int rc;
 
 	if (epd_shard_long(reason))
-		return EPD_ETOOBIG;
+		return epd_why(why, EPD_ETOOBIG, "a reason of more than %d "
+		    "bytes", EPD_STRING_MAX - 1);
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
@@ -177,13 +220,16 @@ epd_shard_advance_leased(struct epd_shard *s, uint64_t lease, uint32_t id,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
-	l = epd_table_lease(s->table, lease);
 	rc = epd_shard_find(s, id, &h);
 	if (rc)
 		epd_why(why, rc, "s%u: %s", id, epd_strerror(rc));
-	else if (!l || l->state != id)
-		rc = epd_why(why, EPD_ELEASE, "s%u: its lease %llu ended "
-		    "meanwhile", id, LLU(lease));
+	else
+		rc = held(s, lease, &l, why);
+	if (!rc && l->state != id)
+		rc = epd_why(why, EPD_ELEASE, "lease %llu is on s%u",
+		    LLU(lease), l->state);
+	if (!rc && l->kind != EPD_LEASE_DECODE)
+		rc = epd_shard_free_to(s, id, why);
 	if (!rc) {
 		epd_shard_frame(s, id);
 		epd_advance_pack(&s->frame, id, expect, 0, v);
@@ -218,8 +264,7 @@ epd_shard_drop_dead(struct epd_shard *s, struct epd_why *why)
 	epd_frame_begin(&s->frame);
 	for (size_t i = 0; i < s->table->nleases && n < EPD_SHARD_RECLAIM; i++)
 		if (!epd_shard_lease_stands(s, &s->table->lease[i])) {
-			pack_drop(s, s->table->lease[i].id, "its holder died, "
-			    "or its time was over");
+			pack_drop(s, s->table->lease[i].id, over);
 			n++;
 		}
 	rc = n ? append(s, why) : 0;

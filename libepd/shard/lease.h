@@ -6,7 +6,7 @@
  * not flushed: a crash of the machine ends its holder too.  It ends by drop, with its
  * holder (its byte in the store's procs file, its boot), or at its deadline;
  * then whoever comes next may drop it.  Its id is the fence: a holder that woke
- * too late finds its lease gone, and EPD_ELEASE.
+ * too late is EPD_ELEASE, whether anybody came or not.
  */
 #ifndef EPD_SHARD_LEASE_H
 #define EPD_SHARD_LEASE_H
@@ -44,12 +44,13 @@ struct epd_lease {
  * one a state, and while it lasts only its holder advances the state, and nobody
  * forks it.  The holder is this process as procs has it.
  * Fails: EPD_ELOCKED (somebody's decode lease stands; why names it),
- * EPD_ENOSTATE, EPD_ENOTHING, EPD_ESTATUS (mid-hand-off), as create.
+ * EPD_ENOSTATE, EPD_ENOTHING, EPD_ESTATUS (a decode lease, mid-hand-off),
+ * -EINVAL (no procs, no such kind), as create.
  */
 int epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
     enum epd_lease_kind kind, uint64_t ttl_ms, uint64_t *id,
     struct epd_why *why);
-/* ttl_ms from now.  EPD_ELEASE: it is gone. */
+/* ttl_ms from now.  EPD_ELEASE: it is gone, over, or not this process's. */
 int epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
     struct epd_why *why);
 /* Give it back; one that is gone is 0. */
@@ -57,7 +58,8 @@ int epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
     struct epd_why *why);
 /*
  * epd_shard_advance by who holds a lease on the state, and the lease's end, in
- * one frame.  EPD_ELEASE: it is gone, nothing was advanced.
+ * one frame.  EPD_ELEASE as renew: nothing was advanced.  EPD_ELOCKED: it is no
+ * decode lease, and somebody's stands.
  */
 int epd_shard_advance_leased(struct epd_shard *s, uint64_t lease, uint32_t id,
     uint32_t expect, const struct epd_version *v, uint32_t *version,
@@ -65,7 +67,7 @@ int epd_shard_advance_leased(struct epd_shard *s, uint64_t lease, uint32_t id,
 /* The first with an id above `after`, dead ones too; -ENOENT past the last. */
 int epd_shard_lease_next(struct epd_shard *s, uint64_t after,
     struct epd_lease *out);
-/* 1: its holder lives and its deadline has not passed. */
+/* 1: as far as can be told its holder lives, and its deadline is to come. */
 int epd_shard_lease_stands(struct epd_shard *s, const struct epd_lease *l);
 
 #endif

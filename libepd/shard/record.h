@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/span.h"
 #include "shard/arena.h"
+#include "shard/body.h"
 #include "shard/types.h"
 
 /*        id      number  name */
@@ -105,20 +106,5 @@ int epd_term_unpack(struct epd_span p, struct epd_term *out);
 /* What a state's versions share, for create and checkpoint. */
 void epd_traits_pack(struct epd_buf *b, const struct epd_state *s);
 void epd_traits_unpack(struct epd_cur *c, struct epd_state *s);
-
-/* The body of a version. */
-void epd_body_pack(struct epd_buf *b, const struct epd_version *v);
-int epd_body_unpack(struct epd_span p, struct epd_arena *a,
-    struct epd_version *out);
-/* Its sizes are checked all the same; node and parent are 0. */
-int epd_body_glance(struct epd_span p, struct epd_glance *out);
-/* Whether its pages fit a state's behind start tokens.  Also -EINVAL. */
-int epd_body_check(struct epd_span p, uint32_t page_tokens, uint64_t start,
-    struct epd_glance *out, struct epd_why *why);
-/* Each run it names, its links' first.  What fn gives, EPD_ECORRUPT, EPD_EKIND. */
-int epd_body_runs(struct epd_span p, int (*fn)(void *arg, uint64_t run),
-    void *arg);
-/* How many bytes epd_body_pack gives. */
-uint64_t epd_body_size(const struct epd_version *v);
 
 #endif

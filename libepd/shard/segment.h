@@ -39,7 +39,7 @@ struct epd_tip {
 	uint32_t segment;
 	uint8_t uuid[16];
 	uint64_t offset, lsn;
-	uint64_t flushed;	/* durable to here; below lsn only without sync */
+	uint64_t flushed;	/* durable to here; below lsn without sync, or if leases came last */
 };
 
 void epd_segment_pack(uint8_t out[EPD_SEGMENT_HEAD], const struct epd_segment *s);

@@ -108,6 +108,7 @@ epd_shard_load(struct epd_shard *s, struct epd_why *why)
 		return rc == -ESTALE ? EPD_ECORRUPT : rc;
 	epd_table_free(s->table);
 	s->table = t;
+	s->stale = 0;
 	return 0;
 }
 
@@ -118,9 +119,11 @@ epd_shard_catch_up(struct epd_shard *s, struct epd_why *why)
 
 	epd_shard_lend(s);
 	for (int i = 0; ; i++) {
-		rc = epd_wal_read(s->wal, epd_shard_replay, s, why);
+		rc = s->stale ? -ESTALE :
+		    epd_wal_read(s->wal, epd_shard_replay, s, why);
 		if (rc != -ESTALE || i == EPD_SHARD_TRIES)
 			break;
+		s->stale = 1;
 		rc = epd_shard_load(s, why);
 		if (rc)
 			break;
@@ -139,8 +142,10 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 	if (rc)
 		return rc;
 	epd_shard_lend(s);
-	rc = epd_wal_adopt(s->wal, epd_shard_replay, s, why);
+	rc = s->stale ? -ESTALE :
+	    epd_wal_adopt(s->wal, epd_shard_replay, s, why);
 	if (rc == -ESTALE) {
+		s->stale = 1;
 		rc = epd_shard_load(s, why);
 		if (!rc)
 			rc = epd_wal_adopt(s->wal, epd_shard_replay, s, why);
@@ -332,6 +337,18 @@ epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why)
 	if (rc)
 		return rc;
 	rc = epd_shard_save(s, why);
+	epd_shard_end(s);
+	return rc;
+}
+
+int
+epd_shard_sync(struct epd_shard *s, struct epd_why *why)
+{
+	int rc = epd_shard_begin(s, why);
+
+	if (rc)
+		return rc;
+	rc = epd_wal_flush(s->wal, why);
 	epd_shard_end(s);
 	return rc;
 }

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "shard/fork.h"
 #include "shard/handoff.h"
 #include "shard/lease.h"
 #include "shard/types.h"
@@ -74,38 +75,6 @@ int epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
     uint64_t key, const struct epd_version *v, uint32_t *version,
     struct epd_why *why);
 
-/*
- * fork_state: branches that begin at @1 where the state's version stands, each
- * with a sampler's salt of its own; *first and the numbers behind it are theirs.
- * Costs the branches, whatever the context.
- * Fails: EPD_ENOSTATE, EPD_ENOTHING (no such version), EPD_EVERSION,
- * EPD_ESTATUS (its status, or mid-hand-off), EPD_ELOCKED (under a decode
- * lease), and as create; no branch was made then.
- */
-struct epd_fork_ask {
-	uint32_t state, version;	/* version 0: the newest */
-	uint32_t expect;		/* its newest; 0: whatever it is */
-	uint32_t branches;
-	int replace;			/* the parent ends in the same record */
-	int has_seed;
-	uint64_t seed;
-	uint64_t ttl_ms;		/* of the branches; 0: the parent's */
-	const char *reason;
-};
-int epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
-    uint32_t *first, struct epd_why *why);
-
-/*
- * To and from SUSPECT (what it needs cannot be reached now), and to ABORTED,
- * which only release leads out of.  Fails: EPD_ENOSTATE, EPD_ESTATUS, as create.
- */
-int epd_shard_suspect(struct epd_shard *s, uint32_t id, const char *reason,
-    struct epd_why *why);
-int epd_shard_clear(struct epd_shard *s, uint32_t id, const char *reason,
-    struct epd_why *why);
-int epd_shard_abort(struct epd_shard *s, uint32_t id, const char *reason,
-    struct epd_why *why);
-
 /* fn is told the runs that went since the last telling. */
 void epd_shard_tell(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg);
@@ -123,6 +92,8 @@ int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
 
+/* All that is published is durable, though sync is 0: what rests on it may be. */
+int epd_shard_sync(struct epd_shard *s, struct epd_why *why);
 /* Write a checkpoint now and start a new segment. */
 int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
 /* The log's records as they lie, oldest kept first. */

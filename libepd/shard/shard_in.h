@@ -15,13 +15,16 @@ enum {
  * 1. table.lsn is wal's pos.lsn between calls, but for a frame whose records
  *    could not all be applied: its first ones are passed over when it is read
  *    again.
- * 2. What was lent lies in lent and goes with the next lending.
+ * 2. Where the log says that what was read of it may not stand, the tables are
+ *    loaded anew; until that went well they are stale.
+ * 3. What was lent lies in lent and goes with the next lending.
  */
 struct epd_shard {
 	int dirfd, lockfd;
 	struct epd_shard_options o;
 	struct epd_wal *wal;
 	struct epd_table *table;
+	int stale;			/* to be loaded before it is used */
 	uint64_t checkpoint_size;	/* of the newest one known, and */
 	uint32_t checkpoint_segment;	/* where the log goes on from it */
 	struct epd_arena lent;
@@ -68,6 +71,11 @@ int epd_shard_free_to(struct epd_shard *s, uint32_t state,
 int epd_shard_expired(const struct epd_head *h);
 /* The live state, or EPD_ENOSTATE. */
 int epd_shard_find(struct epd_shard *s, uint32_t id, struct epd_head **out);
+/* The salt that decoding from a version mixes in, nothing else unpacked. */
+int epd_shard_salt(struct epd_shard *s, uint32_t id, uint32_t version,
+    uint64_t *out);
+/* This clock's time in so many ms, or its end. */
+uint64_t epd_shard_in(uint64_t now_ms, uint64_t ms);
 
 /* A node's body, from the log if the checkpoint's is damaged. */
 int epd_shard_body(struct epd_shard *s, const struct epd_node *n,

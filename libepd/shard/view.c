@@ -194,6 +194,25 @@ epd_shard_version(struct epd_shard *s, uint32_t id, uint32_t version,
 }
 
 int
+epd_shard_salt(struct epd_shard *s, uint32_t id, uint32_t version,
+    uint64_t *out)
+{
+	struct epd_span bytes;
+	struct epd_head *h;
+	int rc = find_version(s, id, &version, &h);
+
+	if (rc)
+		return rc;
+	if (version == 1 && h->salt) {
+		*out = h->salt;
+		return 0;
+	}
+	rc = epd_shard_body(s, epd_tree_get(s->table->tree,
+	    h->v[version - 1].node), &bytes);
+	return rc ? rc : epd_body_salt(bytes, out);
+}
+
+int
 epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads,
     uint32_t *children)
 {

@@ -169,24 +169,17 @@ epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
 }
 
 int
-epd_wal_refresh(struct epd_wal *w)
+epd_wal_same(const struct epd_wal *w)
 {
-	struct epd_wal_pos pos = w->pos;
 	struct stat named, open;
 	char name[EPD_WAL_NAME];
-	int rc;
 
-	epd_wal_name(name, pos.segment);
+	epd_wal_name(name, w->pos.segment);
 	if (fstatat(w->dirfd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fstat(w->fd, &open) < 0)
 		return -errno;
-	if (named.st_ino == open.st_ino && named.st_dev == open.st_dev)
-		return 0;
-	rc = epd_wal_switch(w, pos.segment, w->seg.base - 1, NULL);
-	if (rc)
-		return rc;
-	w->pos = pos;
-	return 1;
+	return named.st_ino == open.st_ino && named.st_dev == open.st_dev ?
+	    0 : -ESTALE;
 }
 
 int
@@ -336,7 +329,7 @@ read_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
 		return rc == -ENOENT ? -ESTALE : rc ? rc : 1;
 	}
 	/* A failed flush may have had the segment written anew meanwhile. */
-	rc = epd_wal_refresh(w);
+	rc = epd_wal_same(w);
 	if (rc)
 		return rc == -ENOENT ? -ESTALE : rc;
 	if (w->pos.lsn >= w->tip.flushed && w->pos.segment == w->tip.segment)
@@ -362,7 +355,10 @@ epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		    "opening the workflow for writing restores it");
 	if (memcmp(w->tip.uuid, w->seg.uuid, 16))
 		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
-	rc = epd_wal_size(w, &size);
+	/* One that was swept is written no more: go on. */
+	rc = epd_wal_same(w);
+	if (!rc || rc == -ENOENT)
+		rc = epd_wal_size(w, &size);
 	while (!rc && w->pos.lsn < w->tip.lsn) {
 		rc = epd_wal_step(w, size, &f, why);
 		if (rc > 0 && f.count > w->tip.lsn - w->pos.lsn)

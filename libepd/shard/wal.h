@@ -46,8 +46,8 @@ int epd_wal_range(int dirfd, uint32_t *first, uint32_t *last);
 
 /*
  * Hand each record to fn, from where w stands up to the tip.
- * Fails: EPD_ECORRUPT with file and offset; -ESTALE (the next segment is gone:
- * begin again from the checkpoint).
+ * Fails: EPD_ECORRUPT with file and offset; -ESTALE (the next segment is gone,
+ * or this one was written anew: begin again from the checkpoint).
  */
 int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
     struct epd_why *why);
@@ -66,7 +66,7 @@ int epd_wal_begin(struct epd_wal *w, struct epd_why *why);
  * Read to the end of what is whole, flush it and publish it.  A torn tail is
  * left for append to cut.  After a failed flush the last segment is first
  * written anew from what the disk gives back.
- * Fails: as read; EPD_EUNSURE.
+ * Fails: as read, -ESTALE too where it wrote the segment itself; EPD_EUNSURE.
  */
 int epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
     struct epd_why *why);
@@ -80,6 +80,8 @@ int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why);
 /* What is appended while lazy needs no flush: it may be lost with the machine. */
 void epd_wal_relax(struct epd_wal *w, int lazy);
+/* What was appended without a flush becomes durable. */
+int epd_wal_flush(struct epd_wal *w, struct epd_why *why);
 /* Flush and go on in a new segment, unless this one is empty. */
 int epd_wal_rotate(struct epd_wal *w, struct epd_why *why);
 /* Remove the segments below `first`, and what temporaries a crash left. */

@@ -37,8 +37,11 @@ int epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why);
 /* Open another segment; fd and pos are untouched on failure. */
 int epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why);
-/* Open the segment anew if its name stands for another file: 1 if it did. */
-int epd_wal_refresh(struct epd_wal *w);
+/*
+ * 0; -ESTALE if the segment was written anew after a failed flush, and what was
+ * read of it, where that was not flushed, need not be what it says now; -errno.
+ */
+int epd_wal_same(const struct epd_wal *w);
 int epd_wal_size(const struct epd_wal *w, uint64_t *size);
 /* The frame at pos: 1, or 0 if there is none. */
 int epd_wal_step(struct epd_wal *w, uint64_t size, struct epd_frame *f,

@@ -224,14 +224,13 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		return rc;
 	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
 		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
-	rc = epd_wal_refresh(w);
-	if (rc == -ENOENT)
-		return -ESTALE;
+	rc = epd_wal_same(w);
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
 	w->torn = 0;
 	w->win.n = 0;
 	do {
-		if (rc >= 0)
-			rc = epd_wal_size(w, &size);
+		rc = epd_wal_size(w, &size);
 		while (!rc) {
 			rc = epd_wal_step(w, size, &f, why);
 			if (rc <= 0)
@@ -300,6 +299,19 @@ epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
 	w->flushed = f.flushed;
 	return epd_why(why, EPD_EUNSURE, "tip: %s; the record is written, but "
 	    "not yet to be seen", epd_strerror(rc));
+}
+
+int
+epd_wal_flush(struct epd_wal *w, struct epd_why *why)
+{
+	int rc;
+
+	if (w->poisoned)
+		return poisoned(why);
+	if (w->flushed >= w->pos.lsn)
+		return 0;
+	rc = flush(w, why);
+	return rc ? rc : publish(w);
 }
 
 int

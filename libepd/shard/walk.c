@@ -83,6 +83,36 @@ describe_fork(const struct epd_rec *r, struct epd_arena *a,
 	return 0;
 }
 
+static int
+describe_lease(const struct epd_rec *r, struct epd_record *out)
+{
+	struct epd_lease in;
+	int rc = epd_lease_unpack(r->payload, &in);
+
+	if (rc)
+		return rc;
+	out->state = in.state;
+	out->version = in.version;
+	out->lease = in.id ? in.id : r->lsn;
+	out->reason = epd_lease_name(in.kind);
+	return 0;
+}
+
+static int
+describe_drop(const struct epd_rec *r, struct epd_record *out)
+{
+	struct epd_drop in;
+	int rc = epd_drop_unpack(r->payload, &in);
+
+	if (rc)
+		return rc;
+	out->lease = in.lease;
+	out->has_handoff = !in.lease;
+	memcpy(out->handoff, in.handoff, 16);
+	out->reason = in.reason;
+	return 0;
+}
+
 static void
 describe_half(const struct epd_handoff *h, struct epd_record *out)
 {
@@ -107,8 +137,6 @@ describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
 {
 	struct epd_create create;
 	struct epd_release release;
-	struct epd_lease lease;
-	struct epd_drop drop;
 	struct epd_handoff half;
 	struct epd_move m;
 	struct epd_term term;
@@ -134,21 +162,9 @@ describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
 		out->reason = rc ? "" : release.reason;
 		return rc;
 	case EPD_KIND_LEASE:
-		rc = epd_lease_unpack(r->payload, &lease);
-		out->state = rc ? 0 : lease.state;
-		out->version = rc ? 0 : lease.version;
-		out->lease = rc ? 0 : lease.id ? lease.id : r->lsn;
-		out->reason = rc ? "" : epd_lease_name(lease.kind);
-		return rc;
+		return describe_lease(r, out);
 	case EPD_KIND_DROP:
-		rc = epd_drop_unpack(r->payload, &drop);
-		if (rc)
-			return rc;
-		out->lease = drop.lease;
-		out->has_handoff = !drop.lease;
-		memcpy(out->handoff, drop.handoff, 16);
-		out->reason = drop.reason;
-		return 0;
+		return describe_drop(r, out);
 	case EPD_KIND_PREPARE:
 		rc = epd_prepare_unpack(r->payload, &half);
 		if (!rc)

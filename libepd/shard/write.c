@@ -166,6 +166,7 @@ move(struct epd_shard *s, uint32_t id, enum epd_kind verb,
     const char *reason, struct epd_why *why)
 {
 	struct epd_move m = { .id = id, .reason = reason };
+	struct epd_head *h;
 	int rc;
 
 	if (epd_shard_long(reason))
@@ -174,6 +175,11 @@ move(struct epd_shard *s, uint32_t id, enum epd_kind verb,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
+	/* Over is over; but the other two let what expired be reclaimed. */
+	if (verb == EPD_KIND_SUSPECT && (rc = epd_shard_find(s, id, &h))) {
+		epd_shard_end(s);
+		return epd_why(why, rc, "s%u: %s", id, epd_strerror(rc));
+	}
 	m.to = verb == EPD_KIND_SUSPECT ? EPD_SUSPECT :
 	    verb == EPD_KIND_ABORT ? EPD_ABORTED : EPD_ACTIVE;
 	epd_shard_frame(s, id);

@@ -1,5 +1,5 @@
 /*
- * flat.c - tokens are copied, pages linked.  A path that has pages in many runs
+ * whole.c - tokens are copied, pages linked.  A path that has pages in many runs
  * gets a link of its own to each; one that cannot be linked (another file
  * system, or it went meanwhile) is copied from its mapping, or ends the pages:
  * those behind it are computed again when the state is next used.
@@ -9,10 +9,10 @@
 
 #include "base/alloc.h"
 #include "flow/book.h"
-#include "flow/flat.h"
+#include "flow/whole.h"
 
 static int
-keep_strings(struct epd_flat *f)
+keep_strings(struct epd_whole *f)
 {
 	struct epd_state *st = &f->traits;
 	const char **s[] = { &st->model_path, &st->tenant, &st->fingerprint };
@@ -33,7 +33,7 @@ keep_strings(struct epd_flat *f)
 
 /* Tokens and images of the path, in order. */
 static int
-gather(struct epd_flat *f, struct epd_shard *s, const struct epd_chain *c)
+gather(struct epd_whole *f, struct epd_shard *s, const struct epd_chain *c)
 {
 	struct epd_version v;
 	uint64_t tokens = 0, images = 0;
@@ -67,7 +67,7 @@ gather(struct epd_flat *f, struct epd_shard *s, const struct epd_chain *c)
 }
 
 static int
-make(struct epd_flat *f, struct epd_workflow *from, uint32_t state,
+make(struct epd_whole *f, struct epd_workflow *from, uint32_t state,
     uint32_t version)
 {
 	struct epd_chain c = {0};
@@ -97,14 +97,14 @@ make(struct epd_flat *f, struct epd_workflow *from, uint32_t state,
 }
 
 int
-epd_flat_make(struct epd_flat *out, struct epd_workflow *from, uint32_t state,
+epd_whole_make(struct epd_whole *out, struct epd_workflow *from, uint32_t state,
     uint32_t version, struct epd_why *why)
 {
-	struct epd_flat f = {0};
+	struct epd_whole f = {0};
 	int rc = make(&f, from, state, version);
 
 	if (rc < 0) {
-		epd_flat_free(&f);
+		epd_whole_free(&f);
 		return epd_why(why, rc, "%s/s%u: %s", from->name, state,
 		    epd_strerror(rc));
 	}
@@ -113,7 +113,7 @@ epd_flat_make(struct epd_flat *out, struct epd_workflow *from, uint32_t state,
 }
 
 void
-epd_flat_free(struct epd_flat *f)
+epd_whole_free(struct epd_whole *f)
 {
 	epd_free((void *)(uintptr_t)f->v.ids);
 	epd_free((void *)(uintptr_t)f->v.images);
@@ -121,17 +121,17 @@ epd_flat_free(struct epd_flat *f)
 	epd_free((void *)(uintptr_t)f->v.links);
 	epd_free(f->row);
 	epd_free(f->strings);
-	*f = (struct epd_flat){0};
+	*f = (struct epd_whole){0};
 }
 
-/* Pages [at, at + n) of the flat, which lie in one run. */
+/* Pages [at, at + n) of it, which lie in one run. */
 struct stretch {
 	uint64_t at, n, run;
 	struct epd_page_entry *entry;
 };
 
 static void
-next_stretch(const struct epd_flat *f, uint64_t at, struct stretch *out)
+next_stretch(const struct epd_whole *f, uint64_t at, struct stretch *out)
 {
 	*out = (struct stretch){ .at = at, .run = f->row[at].run };
 	while (at + out->n < f->rows && f->row[at + out->n].run == out->run)
@@ -139,7 +139,7 @@ next_stretch(const struct epd_flat *f, uint64_t at, struct stretch *out)
 }
 
 static int
-entries(const struct epd_flat *f, struct stretch *s)
+entries(const struct epd_whole *f, struct stretch *s)
 {
 	if (!(s->entry = epd_calloc(s->n, sizeof *s->entry)))
 		return -ENOMEM;
@@ -155,7 +155,7 @@ entries(const struct epd_flat *f, struct stretch *s)
 
 /* Copy the stretch out of its run, which is mapped whole to find it in. */
 static int
-copy(const struct epd_flat *f, const struct stretch *s, int from, int to,
+copy(const struct epd_whole *f, const struct stretch *s, int from, int to,
     uint64_t as)
 {
 	struct epd_run_shape shape;
@@ -195,7 +195,7 @@ copy(const struct epd_flat *f, const struct stretch *s, int from, int to,
 
 /* 1 moved, 0 not to be had here, or what ends it all. */
 static int
-move_stretch(struct epd_flat *f, struct stretch *s, int from, int to,
+move_stretch(struct epd_whole *f, struct stretch *s, int from, int to,
     struct epd_moved *moved)
 {
 	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
@@ -224,7 +224,7 @@ move_stretch(struct epd_flat *f, struct stretch *s, int from, int to,
 }
 
 int
-epd_flat_pages(struct epd_flat *f, int from, int to, struct epd_moved *moved,
+epd_whole_pages(struct epd_whole *f, int from, int to, struct epd_moved *moved,
     struct epd_why *why)
 {
 	struct epd_page_ref *pages = epd_calloc(f->rows + 1, sizeof *pages);
@@ -243,7 +243,7 @@ epd_flat_pages(struct epd_flat *f, int from, int to, struct epd_moved *moved,
 		    move_stretch(f, &s, from, to, moved);
 	}
 	if (rc < 0) {
-		epd_flat_undo(f, to);
+		epd_whole_undo(f, to);
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	}
 	moved->missing += f->rows - f->v.npages;
@@ -251,7 +251,7 @@ epd_flat_pages(struct epd_flat *f, int from, int to, struct epd_moved *moved,
 }
 
 void
-epd_flat_undo(struct epd_flat *f, int to)
+epd_whole_undo(struct epd_whole *f, int to)
 {
 	for (uint32_t i = 0; i < f->v.nlinks; i++)
 		epd_run_free(to, f->v.links[i].run);
@@ -261,7 +261,7 @@ epd_flat_undo(struct epd_flat *f, int to)
 /* ---- features ---- */
 
 int
-epd_flat_features(const struct epd_flat *f, struct epd_store *from,
+epd_whole_features(const struct epd_whole *f, struct epd_store *from,
     struct epd_store *to, struct epd_moved *moved, struct epd_why *why)
 {
 	int rc = 0;

@@ -1,15 +1,15 @@
 /*
- * flat.h - a state's whole path as one version, for a root elsewhere: in another
+ * whole.h - a state's whole path as one version, for a root elsewhere: in another
  * workflow, or in another store.  Not for outsiders.
  */
-#ifndef EPD_FLOW_FLAT_H
-#define EPD_FLOW_FLAT_H
+#ifndef EPD_FLOW_WHOLE_H
+#define EPD_FLOW_WHOLE_H
 
 #include "flow/runs.h"
 #include "flow/store.h"
 
-struct epd_flat {
-	struct epd_state traits;	/* strings are the flat's; no parent, no TTL */
+struct epd_whole {
+	struct epd_state traits;	/* strings are its own; no parent, no TTL */
 	struct epd_version v;		/* as are its arrays */
 	struct epd_page_row *row;	/* where its pages are at home */
 	uint64_t rows;
@@ -20,7 +20,7 @@ struct epd_flat {
  * are not touched, and v has no pages yet.
  * Fails: EPD_ENOSTATE, EPD_ENOTHING, EPD_ECORRUPT, -ENOMEM.
  */
-int epd_flat_make(struct epd_flat *out, struct epd_workflow *from,
+int epd_whole_make(struct epd_whole *out, struct epd_workflow *from,
     uint32_t state, uint32_t version, struct epd_why *why);
 /*
  * Have its pages in the folder `to` too: linked, or copied where that cannot be,
@@ -28,14 +28,14 @@ int epd_flat_make(struct epd_flat *out, struct epd_workflow *from,
  * moved is given the bytes copied and pages linked; -ENOMEM, -ENOSPC.
  */
 struct epd_moved { uint64_t linked, copied, bytes, missing; };
-int epd_flat_pages(struct epd_flat *f, int from, int to,
+int epd_whole_pages(struct epd_whole *f, int from, int to,
     struct epd_moved *moved, struct epd_why *why);
 /* Unlink those again. */
-void epd_flat_undo(struct epd_flat *f, int to);
-void epd_flat_free(struct epd_flat *f);
+void epd_whole_undo(struct epd_whole *f, int to);
+void epd_whole_free(struct epd_whole *f);
 
 /* The pictures and features it shows, if the other store lacks them. */
-int epd_flat_features(const struct epd_flat *f, struct epd_store *from,
+int epd_whole_features(const struct epd_whole *f, struct epd_store *from,
     struct epd_store *to, struct epd_moved *moved, struct epd_why *why);
 
 #endif
