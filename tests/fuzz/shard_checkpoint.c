@@ -1,7 +1,7 @@
 /*
  * shard_checkpoint.c - fuzz checkpoints.  The first byte says whether the CRCs
  * of head and index are put right first, as a hostile writer would.  What loads
- * must be sound, and packed again must load again.
+ * must be sound, and packed again must load again as the same.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +40,7 @@ static void
 again(struct epd_table *t)
 {
 	struct epd_buf index = { 0 }, bodies = { 0 };
+	struct epd_faults f = { NULL, NULL, 0 };
 	struct epd_table *u;
 	uint32_t segment;
 	uint64_t size;
@@ -49,7 +50,8 @@ again(struct epd_table *t)
 		fd = memfd_create("again", MFD_CLOEXEC);
 		if (epd_file_pwrite(fd, index.p, index.n, 0) ||
 		    epd_file_pwrite(fd, bodies.p, bodies.n, index.n) ||
-		    epd_checkpoint_load(fd, &u, &segment, &size, NULL))
+		    epd_checkpoint_load(fd, &u, &segment, &size, NULL) ||
+		    epd_table_compare(t, u, "checkpoint", &f) || f.n)
 			abort();
 		epd_table_free(u);
 	}

@@ -16,6 +16,22 @@ TEST(each_call_each_error)
 	}
 }
 
+static void
+fail_holds(void)
+{
+	for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+		fault_each(errors[i], 0, NULL, 1, 1);
+		fault_each(errors[i], 0, NULL, 1, 0);
+		if (errors[i] != EINTR)
+			fault_each(errors[i], FAULT_ON, NULL, 1, 1);
+	}
+}
+
+TEST(each_call_each_error_of_branches_leases_and_hand_offs)
+{
+	with_holds(fail_holds);
+}
+
 TEST(each_kind_of_call)
 {
 	static const char *const kind[] = { "pwrite", "pread", "fdatasync",

@@ -5,6 +5,8 @@ TEST(five_thousand_sequences)
 {
 	for (uint64_t seed = 1000; seed < 6000 && !check_failed; seed++)
 		life_play(seed, 60);
+	CHECK_INT(life_all.sequences, 5000);
+	life_tell();
 }
 
 int

@@ -13,6 +13,9 @@ TEST(every_call_every_way)
 		preload_each(act[i], 0, 1);
 		if (i == 2 || i == 3 || i == 4 || i > 5)
 			preload_each(act[i], 1, 1);
+		preload_holds(act[i], 0, 1);
+		if (i == 2 || i == 3 || i == 4 || i > 5)
+			preload_holds(act[i], 1, 1);
 	}
 }
 

@@ -151,6 +151,10 @@ shard_pack_version(struct epd_buf *b, const struct epd_version *v)
 		epd_pack_u32(b, v->pages[i].rows);
 		epd_pack_u64(b, v->pages[i].sum);
 	}
+	for (uint32_t i = 0; i < v->nlinks; i++) {
+		epd_pack_u64(b, v->links[i].run);
+		epd_pack_u32(b, v->links[i].pages);
+	}
 	if (v->logprobs)
 		epd_buf_put(b, v->logprobs, v->nids * sizeof *v->logprobs);
 	epd_buf_put(b, &v->sampling.temp, 16);

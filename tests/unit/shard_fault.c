@@ -50,6 +50,45 @@ TEST(killed_before_every_flush)
 	CHECK(n > FAULT_OPS);
 }
 
+static void
+fail_holds(void)
+{
+	struct fault_score none = { .rc = { 0 } };
+	int rc;
+
+	/* Unharmed they all go well. */
+	CHECK(hold_replayed((1u << HOLD_OPS) - 1, &rc));
+	CHECK(!hold_explained(&none, 1));
+	fault_each(EIO, 0, NULL, 1, 1);
+	fault_each(EIO, FAULT_ON, NULL, 3, 1);
+	fault_each(ENOSPC, 0, "pwrite", 1, 1);
+	fault_each(ENOSPC, FAULT_ON, "pwrite", 3, 1);
+	fault_each(EIO, 0, "fdatasync", 1, 1);
+	fault_each(EINTR, 0, NULL, 3, 1);
+	fault_each(EIO, 0, NULL, 5, 0);
+}
+
+TEST(branches_leases_and_hand_offs_fail)
+{
+	with_holds(fail_holds);
+}
+
+static void
+kill_holds(void)
+{
+	int rc = -SIGKILL, n;
+
+	for (n = 1; rc == -SIGKILL && !check_failed; n++)
+		rc = fault_kill(n, NULL);
+	CHECK_INT(rc, 0);
+	CHECK(n > 100);
+}
+
+TEST(branches_leases_and_hand_offs_killed)
+{
+	with_holds(kill_holds);
+}
+
 /* A failed flush: this handle stops, and what was not flushed is not trusted. */
 TEST(poisoned)
 {
@@ -233,6 +272,68 @@ TEST(each_allocation_fails)
 	for (int n = 1; n < calls; n += 2)
 		if (starve(n, 1) < 0)
 			CHECK_FAIL("allocations from %d on", n);
+}
+
+/* The nth allocation fails in what forks, leases and hands over. */
+static int
+starve_holds(int n, int on)
+{
+	int dir = scratch_open(), calls;
+	struct epd_shard_options o = hold_options(1);
+	struct fault_score score;
+	struct epd_shard *s = NULL;
+
+	scratch_starve(n, on);
+	hold_work(&score, dir, 1);
+	/* And in reading what came of it. */
+	if (!epd_shard_open(&s, dir, &o, NULL)) {
+		(void)hold_hash(s);
+		(void)epd_shard_checkpoint(s, NULL);
+		(void)epd_shard_check(s, shard_fault_print, NULL, NULL);
+	}
+	calls = scratch_mem.count;
+	scratch_starve(0, 0);
+	epd_shard_close(s);
+	for (int k = 0; k < HOLD_OPS && !score.opened; k++)
+		/* What rests on one that failed may be refused. */
+		if (score.rc[k] && score.rc[k] != -ENOMEM &&
+		    score.rc[k] != EPD_ENOSTATE &&
+		    score.rc[k] != EPD_ENOTHING &&
+		    score.rc[k] != EPD_EVERSION &&
+		    score.rc[k] != EPD_ESTATUS && score.rc[k] != EPD_ELEASE &&
+		    score.rc[k] != EPD_EABORTED && score.rc[k] != EPD_ELOCKED) {
+			printf("# operation %d: %d\n", k, score.rc[k]);
+			check_failed = 1;
+		}
+	if (score.opened && score.opened != -ENOMEM)
+		check_failed = 1;
+	if (!check_failed)
+		hold_verify(&score, dir);
+	scratch_close(dir);
+	return calls;
+}
+
+static void
+starve_them(void)
+{
+	int calls = starve_holds(1 << 30, 0);
+
+	CHECK(calls > 100);
+	for (int n = 1; n <= calls && !check_failed; n++) {
+		starve_holds(n, 0);
+		if (check_failed)
+			printf("# allocation %d\n", n);
+	}
+	for (int n = 1; n <= calls && !check_failed; n += 3) {
+		starve_holds(n, 1);
+		if (check_failed)
+			printf("# allocations from %d on\n", n);
+	}
+}
+
+TEST(branches_leases_and_hand_offs_starved)
+{
+	with_holds(starve_them);
 }
 
 int

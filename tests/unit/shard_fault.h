@@ -8,7 +8,46 @@
 #include <sys/mman.h>
 
 #include "tests/unit/fault.h"
-#include "tests/unit/shard_score.h"
+#include "tests/unit/shard_score_hold.h"
+
+/* The operations of shard_score_hold.h instead of the plain ones. */
+static int fault_holds;
+
+static inline void
+fault_do(struct fault_score *score, int dir, int sync)
+{
+	if (fault_holds)
+		hold_work(score, dir, sync);
+	else
+		fault_work(score, dir, sync);
+}
+
+static inline void
+fault_judge(const struct fault_score *score, int dir)
+{
+	if (fault_holds)
+		hold_verify(score, dir);
+	else
+		fault_verify(score, dir);
+}
+
+/* The same with what forks, leases and hands over. */
+static inline void
+with_holds(void (*run)(void))
+{
+	int store = scratch_open();
+
+	fault_holds = 1;
+	if (epd_procs_open(&hold_procs, store))
+		check_failed = 1;
+	else
+		run();
+	epd_procs_close(hold_procs);
+	hold_procs = NULL;
+	fault_holds = 0;
+	epd_clock_fake(NULL);
+	scratch_close(store);
+}
 
 /* Call n fails with err, once or ever; returns how many calls there were. */
 static inline int
@@ -19,9 +58,9 @@ fault_one(int n, int err, int how, const char *only, int sync)
 
 	fault_arm(n, err, how);
 	fault.only = only;
-	fault_work(&score, dir, sync);
+	fault_do(&score, dir, sync);
 	calls = fault_calls();
-	fault_verify(&score, dir);
+	fault_judge(&score, dir);
 	if (check_failed)
 		printf("# call %d (%s) failing with %d, how %d\n", n,
 		    only ? only : "any", err, how);
@@ -80,13 +119,13 @@ fault_kill(int n, const char *only)
 		/* Else it may die in the checkpoint after what it published. */
 		if (only)
 			fault_checkpoint = 1 << 20;
-		fault_work(score, dir, 1);
+		fault_do(score, dir, 1);
 		_exit(0);
 	}
 	rc = scratch_wait(pid);
 	for (int k = 0; k < FAULT_OPS; k++)
 		acked += pid > 0 && rc && score->rc[k] == 0;
-	seen = fault_seen(dir);
+	seen = fault_holds ? -1 : fault_seen(dir);
 	/* Its score is all zero if it died before it had one. */
 	if (rc == -SIGKILL && acked < FAULT_OPS && seen >= 0 && (seen < acked ||
 	    seen > acked + !(only && !strcmp(only, "fdatasync")))) {
@@ -94,7 +133,7 @@ fault_kill(int n, const char *only)
 		check_failed = 1;
 	}
 	if (rc == -SIGKILL || !rc)
-		fault_verify(score, dir);
+		fault_judge(score, dir);
 	if (check_failed)
 		printf("# killed at call %d of %s\n", n, only ? only : "any");
 	scratch_close(dir);

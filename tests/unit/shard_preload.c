@@ -35,6 +35,17 @@ TEST(short_and_full)
 	preload_each("EINTR", 0, 5);
 }
 
+TEST(branches_leases_and_hand_offs)
+{
+	if (!usable())
+		SKIP("skip: no faults.so, or a sanitizer that must come first");
+	preload_holds("KILL", 0, 7);
+	preload_holds("TORN", 0, 7);
+	preload_holds("SHORT", 0, 7);
+	preload_holds("ENOSPC", 1, 11);
+	preload_holds("EINTR", 0, 11);
+}
+
 int
 main(int argc, char **argv)
 {

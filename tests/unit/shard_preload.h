@@ -8,7 +8,10 @@
 #include <limits.h>
 #include <sys/mman.h>
 
-#include "tests/unit/shard_score.h"
+#include "tests/unit/shard_score_hold.h"
+
+/* In the environment a store's path: do what shard_score_hold.h has. */
+#define PRELOAD_STORE "EPD_TEST_STORE"
 
 /* argv of the child: "child", the folder, the file of the score. */
 static inline int
@@ -19,9 +22,17 @@ preload_child(char **argv)
 	struct fault_score *score = mmap(NULL, sizeof *score,
 	    PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
+	const char *store = getenv(PRELOAD_STORE);
+
 	if (dir < 0 || score == MAP_FAILED)
 		return dir < 0 ? 8 : 7;
-	fault_work(score, dir, 1);
+	if (!store)
+		fault_work(score, dir, 1);
+	else if (epd_procs_open(&hold_procs, open(store,
+	    O_RDONLY | O_DIRECTORY)))
+		return 6;
+	else
+		hold_work(score, dir, 1);
 	return 0;
 }
 
@@ -75,7 +86,7 @@ preload_one(int nth, const char *act, int ever, int *status)
 	score = mmap(NULL, sizeof *score, PROT_READ | PROT_WRITE, MAP_SHARED,
 	    fd, 0);
 	/* Killed before the score was begun: nothing was tried. */
-	for (int k = 0; k < FAULT_OPS; k++)
+	for (int k = 0; k < FAULT_MOST; k++)
 		score->rc[k] = 1;
 	fflush(stdout);
 	pid = fork();
@@ -92,7 +103,9 @@ preload_one(int nth, const char *act, int ever, int *status)
 		calls = atoi(text);
 	if (n >= 0)
 		close(n);
-	if (*status == 0 || *status == -9)
+	if ((*status == 0 || *status == -9) && hold_procs)
+		hold_verify(score, dir);
+	else if (*status == 0 || *status == -9)
 		fault_verify(score, dir);
 	munmap(score, sizeof *score);
 	close(fd);
@@ -117,6 +130,24 @@ preload_each(const char *act, int ever, int stride)
 		preload_one(n, act, ever, &status);
 		CHECK_INT(status, kills ? -9 : 0);
 	}
+}
+
+/* The same with what forks, leases and hands over. */
+static inline void
+preload_holds(const char *act, int ever, int stride)
+{
+	int store = scratch_open();
+
+	setenv(PRELOAD_STORE, scratch_path, 1);
+	if (epd_procs_open(&hold_procs, store))
+		check_failed = 1;
+	else
+		preload_each(act, ever, stride);
+	epd_procs_close(hold_procs);
+	hold_procs = NULL;
+	unsetenv(PRELOAD_STORE);
+	epd_clock_fake(NULL);
+	scratch_close(store);
 }
 
 #endif

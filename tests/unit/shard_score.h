@@ -8,11 +8,11 @@
 
 #include "tests/unit/shard.h"
 
-enum { FAULT_OPS = 12 };
+enum { FAULT_OPS = 12, FAULT_MOST = 24 };
 
 /* What became of operation k, which creates the state that salt k + 1 marks. */
 struct fault_score {
-	int rc[FAULT_OPS];	/* 1: not tried */
+	int rc[FAULT_MOST];	/* 1: not tried */
 	int opened;
 };
 
