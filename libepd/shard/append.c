@@ -121,30 +121,6 @@ prepare(struct epd_shard *s, uint64_t wall_ms, struct epd_change *c,
 	return rc;
 }
 
-int
-epd_shard_append(struct epd_shard *s, struct epd_why *why)
-{
-	uint64_t wall_ms = epd_clock_wall_ms();
-	struct epd_change c[EPD_SHARD_RECLAIM + VERB];
-	int n, rc;
-
-	if (s->frame.failed) {
-		epd_buf_free(&s->frame);
-		return -ENOMEM;
-	}
-	n = prepare(s, wall_ms, c, why);
-	if (n < 0)
-		return n;
-	rc = epd_wal_append(s->wal, &s->frame, (uint32_t)n, s->table->term,
-	    wall_ms, why);
-	for (int i = 0; !rc && i < n; i++)
-		epd_apply_commit(s->table, &c[i]);
-	while (rc && n-- > 0)
-		epd_apply_drop(s->table, &c[n]);
-	collect(s);
-	return rc;
-}
-
 /*
  * Whether the log has grown enough.  Where the checkpoint that was to come with
  * this segment is missing (a crash, a full disk) an eighth is enough.
@@ -168,8 +144,8 @@ is_due(struct epd_shard *s)
 	return pos->offset >= due;
 }
 
-void
-epd_shard_save_if_due(struct epd_shard *s)
+static void
+save_if_due(struct epd_shard *s)
 {
 	struct epd_why why = { "" };
 	int rc;
@@ -180,6 +156,49 @@ epd_shard_save_if_due(struct epd_shard *s)
 	if (rc)
 		epd_log(s->o.log, "op=checkpoint error=%s why=\"%s\"",
 		    epd_errlabel(rc), why.text);
+}
+
+int
+epd_shard_append(struct epd_shard *s, struct epd_why *why)
+{
+	uint64_t wall_ms = epd_clock_wall_ms();
+	struct epd_change c[EPD_SHARD_RECLAIM + VERB];
+	int n, rc;
+
+	if (s->frame.failed) {
+		epd_buf_free(&s->frame);
+		return -ENOMEM;
+	}
+	n = prepare(s, wall_ms, c, why);
+	if (n < 0)
+		return n;
+	rc = epd_wal_append(s->wal, &s->frame, (uint32_t)n, s->table->term,
+	    wall_ms, why);
+	for (int i = 0; !rc && i < n; i++)
+		epd_apply_commit(s->table, &c[i]);
+	while (rc && n-- > 0)
+		epd_apply_drop(s->table, &c[n]);
+	collect(s);
+	/* What was appended stands whatever becomes of the checkpoint. */
+	if (!rc)
+		save_if_due(s);
+	return rc;
+}
+
+int
+epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why)
+{
+	int durable;
+
+	epd_shard_leave(s);
+	if (rc < 0)
+		return rc;
+	durable = epd_wal_durable(s->wal, s->lockfd, s->o.lock_timeout_ms,
+	    why);
+	/* The tables have what the log may have lost. */
+	if (durable < 0)
+		s->stale = 1;
+	return durable < 0 ? durable : rc;
 }
 
 int

@@ -66,10 +66,8 @@ write_fork(struct epd_shard *s, const struct epd_fork_ask *f, uint64_t *salts,
 	for (uint32_t i = 0; i < f->branches; i++)
 		salts[i] = salt_of(f, parent, r.first, i);
 	epd_fork_pack(&s->frame, &r);
-	rc = epd_shard_append(s, why);
-	if (!rc)
-		*first = r.first;
-	return rc;
+	*first = r.first;
+	return epd_shard_append(s, why);
 }
 
 int
@@ -77,6 +75,7 @@ epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
     uint32_t *first, struct epd_why *why)
 {
 	uint64_t from = epd_clock_boot_ns(), *salts;
+	uint32_t begin = 0;
 	int rc;
 
 	if (!f->branches || f->branches > EPD_FORK_MAX)
@@ -89,22 +88,19 @@ epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
 	if (!salts)
 		return -ENOMEM;
 	rc = epd_shard_begin(s, why);
-	if (!rc) {
-		rc = write_fork(s, f, salts, first, why);
-		if (!rc) {
-			epd_count(s->o.metrics, EPD_M_STATES_CREATED,
-			    f->branches);
-			epd_count(s->o.metrics, EPD_M_CLONE_FORK_COUNT, 1);
-			epd_count(s->o.metrics, EPD_M_CLONE_FORK_NS,
-			    epd_clock_boot_ns() - from);
-			epd_log(s->o.log, "op=fork state=s%u branches=%u "
-			    "first=s%u replace=%d lsn=%llu", f->state,
-			    f->branches, *first, f->replace,
-			    (unsigned long long)s->table->lsn);
-			epd_shard_save_if_due(s);
-		}
-		epd_shard_end(s);
-	}
+	if (!rc)
+		rc = epd_shard_end(s, write_fork(s, f, salts, &begin, why),
+		    why);
 	epd_free(salts);
-	return rc;
+	if (rc)
+		return rc;
+	epd_count(s->o.metrics, EPD_M_STATES_CREATED, f->branches);
+	epd_count(s->o.metrics, EPD_M_CLONE_FORK_COUNT, 1);
+	epd_count(s->o.metrics, EPD_M_CLONE_FORK_NS,
+	    epd_clock_boot_ns() - from);
+	epd_log(s->o.log, "op=fork state=s%u branches=%u first=s%u replace=%d "
+	    "lsn=%llu", f->state, f->branches, begin, f->replace,
+	    (unsigned long long)s->table->lsn);
+	*first = begin;
+	return 0;
 }

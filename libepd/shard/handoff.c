@@ -28,7 +28,6 @@ tell_log(struct epd_shard *s, const char *op, const uint8_t id[16])
 	epd_hex_format(hex, id, 16);
 	epd_log(s->o.log, "op=%s handoff=%s lsn=%llu", op, hex,
 	    (unsigned long long)s->table->lsn);
-	epd_shard_save_if_due(s);
 }
 
 int
@@ -66,10 +65,10 @@ epd_shard_prepare(struct epd_shard *s, const struct epd_handoff *h,
 	epd_shard_frame(s, h->state);
 	epd_prepare_pack(&s->frame, &mine);
 	rc = epd_shard_append(s, why);
+out:
+	rc = epd_shard_end(s, rc, why);
 	if (!rc)
 		tell_log(s, "prepare", h->id);
-out:
-	epd_shard_end(s);
 	return rc;
 }
 
@@ -97,9 +96,10 @@ epd_shard_ready(struct epd_shard *s, const struct epd_handoff *h,
 	if (old) {
 		rc = old->target ? 0 : epd_why(why, EPD_ESTATUS,
 		    "this workflow is the source of that hand-off");
+		mine.state = old->state;
+		rc = epd_shard_end(s, rc, why);
 		if (!rc)
-			*state = old->state;
-		epd_shard_end(s);
+			*state = mine.state;
 		return rc;
 	}
 	epd_shard_frame(s, 0);
@@ -108,14 +108,13 @@ epd_shard_ready(struct epd_shard *s, const struct epd_handoff *h,
 	mine.state = s->table->next_state;
 	mine.version = 1;
 	epd_ready_pack(&s->frame, &mine, mine.state, traits, v);
-	rc = epd_shard_append(s, why);
-	if (!rc) {
-		*state = mine.state;
-		epd_count(s->o.metrics, EPD_M_STATES_CREATED, 1);
-		tell_log(s, "ready", h->id);
-	}
-	epd_shard_end(s);
-	return rc;
+	rc = epd_shard_end(s, epd_shard_append(s, why), why);
+	if (rc)
+		return rc;
+	*state = mine.state;
+	epd_count(s->o.metrics, EPD_M_STATES_CREATED, 1);
+	tell_log(s, "ready", h->id);
+	return 0;
 }
 
 /* Is there anything left to decide?  1, or 0, or why it may not be. */
@@ -161,10 +160,10 @@ decide(struct epd_shard *s, const uint8_t id[16], enum epd_kind verb,
 		if (adopted)
 			epd_term_pack(&s->frame, &t);
 		rc = epd_shard_append(s, why);
-		if (!rc)
-			tell_log(s, epd_kind_name(verb), id);
 	}
-	epd_shard_end(s);
+	rc = epd_shard_end(s, rc, why);
+	if (!rc)
+		tell_log(s, epd_kind_name(verb), id);
 	return rc;
 }
 
@@ -205,10 +204,10 @@ epd_shard_forget(struct epd_shard *s, const uint8_t id[16],
 		epd_shard_frame(s, 0);
 		epd_drop_pack(&s->frame, &d);
 		rc = epd_shard_append(s, why);
-		if (!rc)
-			tell_log(s, "forget", id);
 	}
-	epd_shard_end(s);
+	rc = epd_shard_end(s, rc, why);
+	if (!rc)
+		tell_log(s, "forget", id);
 	return rc;
 }
 

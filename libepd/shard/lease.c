@@ -111,8 +111,6 @@ append(struct epd_shard *s, struct epd_why *why)
 	epd_wal_relax(s->wal, 1);
 	rc = epd_shard_append(s, why);
 	epd_wal_relax(s->wal, 0);
-	if (!rc)
-		epd_shard_save_if_due(s);
 	return rc;
 }
 
@@ -158,7 +156,7 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 		epd_count(s->o.metrics, EPD_M_LEASES, 1);
 		*id = s->table->lsn;
 	}
-	epd_shard_end(s);
+	epd_shard_leave(s);
 	return rc;
 }
 
@@ -180,7 +178,7 @@ epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
 		epd_lease_pack(&s->frame, &l);
 		rc = append(s, why);
 	}
-	epd_shard_end(s);
+	epd_shard_leave(s);
 	return rc;
 }
 
@@ -201,7 +199,7 @@ epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
 		pack_drop(s, id, reason);
 		rc = append(s, why);
 	}
-	epd_shard_end(s);
+	epd_shard_leave(s);
 	return rc;
 }
 
@@ -236,12 +234,12 @@ epd_shard_advance_leased(struct epd_shard *s, uint64_t lease, uint32_t id,
 		pack_drop(s, lease, "done");
 		rc = epd_shard_append(s, why);
 	}
-	if (!rc) {
-		epd_shard_advanced(s, id, expect, v);
-		*version = expect + 1;
-	}
-	epd_shard_end(s);
-	return rc;
+	rc = epd_shard_end(s, rc, why);
+	if (rc)
+		return rc;
+	epd_shard_advanced(s, id, expect, v);
+	*version = expect + 1;
+	return 0;
 }
 
 int

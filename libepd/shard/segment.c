@@ -6,7 +6,7 @@
  *	frame head	mark u32, crc u32, length u32, count u32, lsn u64,
  *			flushed u64, term u64, wall_ms u64; then the payload
  *	tip		magic 8, version u32, segment u32, uuid 16, offset u64,
- *			lsn u64, flushed u64, zero u32, crc u32
+ *			lsn u64, flushed u64, again u32, crc u32
  *
  * CRCs are CRC32C.  Of a head and the tip: of all before it.  Of a frame: of
  * the salt, then of all behind the crc field.  The mark is the salt's low half,
@@ -37,7 +37,7 @@ put64(uint8_t *p, uint64_t v)
 	memcpy(p, &v, sizeof v);
 }
 
-/* Magic, CRC, version and the zero field, alike in heads and tips. */
+/* Magic, CRC and version, alike in heads and tips. */
 static int
 check_head(struct epd_span s, const char magic[8])
 {
@@ -46,9 +46,7 @@ check_head(struct epd_span s, const char magic[8])
 	if (s.n < CRC_AT + 4 || memcmp(p, magic, 8) ||
 	    epd_crc32c(0, p, CRC_AT) != epd_word32(p + CRC_AT))
 		return EPD_ECORRUPT;
-	if (epd_word32(p + 8) != VERSION || epd_word32(p + 56))
-		return EPD_EKIND;
-	return 0;
+	return epd_word32(p + 8) != VERSION ? EPD_EKIND : 0;
 }
 
 void
@@ -71,6 +69,8 @@ epd_segment_unpack(struct epd_span s, struct epd_segment *out)
 	const uint8_t *p = s.p;
 	int rc = check_head(s, segment_magic);
 
+	if (!rc && epd_word32(p + 56))
+		rc = EPD_EKIND;
 	if (rc)
 		return rc;
 	out->number = epd_word32(p + 12);
@@ -91,7 +91,7 @@ epd_tip_pack(uint8_t out[EPD_TIP_SIZE], const struct epd_tip *t)
 	put64(out + 32, t->offset);
 	put64(out + 40, t->lsn);
 	put64(out + 48, t->flushed);
-	put32(out + 56, 0);
+	put32(out + 56, t->again);
 	put32(out + CRC_AT, epd_crc32c(0, out, CRC_AT));
 }
 
@@ -110,6 +110,7 @@ epd_tip_unpack(struct epd_span s, struct epd_tip *out)
 	out->offset = epd_word64(p + 32);
 	out->lsn = epd_word64(p + 40);
 	out->flushed = epd_word64(p + 48);
+	out->again = epd_word32(p + 56);
 	return 0;
 }
 

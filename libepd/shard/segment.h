@@ -40,6 +40,7 @@ struct epd_tip {
 	uint8_t uuid[16];
 	uint64_t offset, lsn;
 	uint64_t flushed;	/* durable to here; below lsn without sync, or if leases came last */
+	uint32_t again;		/* another one once the segment was written anew */
 };
 
 void epd_segment_pack(uint8_t out[EPD_SEGMENT_HEAD], const struct epd_segment *s);

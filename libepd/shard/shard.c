@@ -151,12 +151,12 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 			rc = epd_wal_adopt(s->wal, epd_shard_replay, s, why);
 	}
 	if (rc)
-		epd_shard_end(s);
+		epd_shard_leave(s);
 	return rc;
 }
 
 void
-epd_shard_end(struct epd_shard *s)
+epd_shard_leave(struct epd_shard *s)
 {
 	epd_lock_drop(s->lockfd);
 }
@@ -212,9 +212,11 @@ start(struct epd_shard *s, struct epd_why *why)
 	if ((rc && !damaged) || !epd_wal_unsettled(s->wal))
 		return rc;
 	rc = epd_shard_begin(s, &busy);
-	if (!rc)
-		epd_shard_end(s);
-	else if (rc != EPD_ELOCKED || damaged)
+	if (!rc) {
+		rc = epd_wal_settle(s->wal, &busy);
+		epd_shard_leave(s);
+	}
+	if (rc && (rc != EPD_ELOCKED || damaged))
 		return epd_why(why, rc, "%s", *busy.text ? busy.text :
 		    epd_strerror(rc));
 	return 0;
@@ -337,7 +339,7 @@ epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why)
 	if (rc)
 		return rc;
 	rc = epd_shard_save(s, why);
-	epd_shard_end(s);
+	epd_shard_leave(s);
 	return rc;
 }
 
@@ -349,6 +351,6 @@ epd_shard_sync(struct epd_shard *s, struct epd_why *why)
 	if (rc)
 		return rc;
 	rc = epd_wal_flush(s->wal, why);
-	epd_shard_end(s);
+	epd_shard_leave(s);
 	return rc;
 }

@@ -41,9 +41,14 @@ int epd_shard_load(struct epd_shard *s, struct epd_why *why);
 /* A record read back, for epd_wal_read and adopt; arg is the shard. */
 int epd_shard_replay(void *arg, const struct epd_rec *r, struct epd_why *why);
 
-/* Take the lock and read to the end of the log; end drops it. */
+/* Take the lock and read to the end of the log; leave drops it. */
 int epd_shard_begin(struct epd_shard *s, struct epd_why *why);
-void epd_shard_end(struct epd_shard *s);
+void epd_shard_leave(struct epd_shard *s);
+/*
+ * Drop it, and unless rc says that it failed wait until all that was read or
+ * appended is durable: rc then, or why that cannot be told.
+ */
+int epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why);
 
 /*
  * With the lock: begin a frame with the releases of what has expired, but for
@@ -52,10 +57,8 @@ void epd_shard_end(struct epd_shard *s);
 uint32_t epd_shard_frame(struct epd_shard *s, uint32_t but);
 void epd_shard_pack_release(struct epd_shard *s, uint32_t id,
     const char *reason);
-/* Append the frame that was packed, and apply it. */
+/* Append the frame that was packed, apply it, and save if that is due. */
 int epd_shard_append(struct epd_shard *s, struct epd_why *why);
-/* After an append, which stands whatever becomes of the checkpoint. */
-void epd_shard_save_if_due(struct epd_shard *s);
 /* What follows an advance that was appended. */
 void epd_shard_advanced(struct epd_shard *s, uint32_t id, uint32_t expect,
     const struct epd_version *v);

@@ -63,23 +63,36 @@ int epd_wal_lost(struct epd_wal *w, struct epd_why *why);
 /* A new log: its tip and first segment. */
 int epd_wal_begin(struct epd_wal *w, struct epd_why *why);
 /*
- * Read to the end of what is whole, flush it and publish it.  A torn tail is
- * left for append to cut.  After a failed flush the last segment is first
+ * Read to the end of what is whole, published or not.  A torn tail is left for
+ * append to cut.  After a failed flush the last segment is first
  * written anew from what the disk gives back.
  * Fails: as read, -ESTALE too where it wrote the segment itself; EPD_EUNSURE.
  */
 int epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
     struct epd_why *why);
 /*
- * Append the records behind a frame's head in b (epd_frame_begin) and make
- * them durable.  w must stand at the end (adopt).
+ * Append the records behind a frame's head in b (epd_frame_begin).  w must stand
+ * at the end (adopt).  They are neither durable nor published: that is
+ * epd_wal_durable's, once the lock is dropped.
  * Fails: EPD_ETOOBIG, EPD_EPOISONED, -errno: they are not in the log.
  *        EPD_EUNSURE: they may or may not survive.
  */
 int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why);
-/* What is appended while lazy needs no flush: it may be lost with the machine. */
+/*
+ * Without the lock: all that w stands behind is durable and published, by a
+ * flush of its own or one that others waited for too.
+ * Fails: EPD_EUNSURE: it may or may not survive.
+ */
+int epd_wal_durable(struct epd_wal *w, int lockfd, uint64_t timeout_ms,
+    struct epd_why *why);
+/*
+ * What is appended while lazy is published at once, if all before it is: it
+ * needs no flush, and may be lost with the machine.
+ */
 void epd_wal_relax(struct epd_wal *w, int lazy);
+/* Flush and publish what lies behind the tip, which nobody waits for any more. */
+int epd_wal_settle(struct epd_wal *w, struct epd_why *why);
 /* What was appended without a flush becomes durable. */
 int epd_wal_flush(struct epd_wal *w, struct epd_why *why);
 /* Flush and go on in a new segment, unless this one is empty. */

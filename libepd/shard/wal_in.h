@@ -15,10 +15,16 @@ enum { EPD_WAL_NAME = 16 };	/* "log.00000001" */
  * 2. win holds the bytes of fd from win_at on; void when fd changes or is cut.
  * 3. torn: bytes behind pos that adopt found to be no frame.
  * 4. flushed: the lsn known durable.  Never above pos.lsn once adopted.
+ * 5. again: the tip's, when what is read of the segment was begun.
+ *
+ * The tip's file has a second one behind the first: where the log ended when it
+ * was last appended to, published or not.  Whoever flushes learns from it how
+ * much one flush makes durable.  Both are written under the workflow's lock.
  */
 struct epd_wal {
 	int dirfd, tipfd, fd, flags;
 	int poisoned, lazy;
+	uint32_t again;
 	int known;			/* seg.uuid is the workflow's */
 	struct epd_metrics *metrics;
 	struct epd_segment seg;
@@ -50,6 +56,18 @@ int epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
     epd_wal_fn *fn, void *arg, struct epd_why *why);
 /* A whole frame behind pos that proves that what is at pos was durable. */
 int epd_wal_proof(struct epd_wal *w, uint64_t size);
+/* Write the tip, or the end; the tip's file is made if need be. */
+int epd_wal_publish(struct epd_wal *w);
+int epd_wal_mark_end(struct epd_wal *w);
+int epd_wal_retip(struct epd_wal *w);	/* w->tip as it stands */
+/*
+ * A flush failed.  Without a marker the next appender would take what the page
+ * cache says for durable; then, with the lock, what is unpublished is better
+ * gone from it.  EPD_EUNSURE.
+ */
+int epd_wal_unsure(struct epd_wal *w, int why_rc, int locked,
+    struct epd_why *why);
+int epd_wal_poisoned(struct epd_why *why);
 int epd_wal_exists(const struct epd_wal *w, const char *name);
 /* After a failed flush: see wal_recover.c. */
 int epd_wal_recover(struct epd_wal *w, struct epd_why *why);

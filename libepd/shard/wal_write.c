@@ -1,7 +1,8 @@
 /*
  * wal_write.c - what the holder of the workflow's lock does to a log.
  *
- * Append: cut what is torn, write, flush, publish.  Where it fails:
+ * Append: cut what is torn, write, mark the end; flushed and published it is
+ * without the lock, in wal_flush.c.  Where it fails:
  *
  *	write	the fragment is cut off again, so that later frames follow the
  *		last whole one; the records are not in the log
@@ -25,63 +26,7 @@
 #include "base/file.h"
 #include "shard/wal_in.h"
 
-static int
-poisoned(struct epd_why *why)
-{
-	return epd_why(why, EPD_EPOISONED, "%s; open the workflow again",
-	    epd_strerror(EPD_EPOISONED));
-}
-
-static int
-publish(struct epd_wal *w)
-{
-	struct epd_tip tip = {
-		.segment = w->pos.segment, .offset = w->pos.offset,
-		.lsn = w->pos.lsn, .flushed = w->flushed,
-	};
-	uint8_t b[EPD_TIP_SIZE];
-	int rc;
-
-	if (w->tipfd < 0) {
-		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP,
-		    O_RDWR | O_CREAT, 0600);
-		if (w->tipfd < 0)
-			return w->tipfd;
-	}
-	memcpy(tip.uuid, w->seg.uuid, 16);
-	epd_tip_pack(b, &tip);
-	rc = epd_file_pwrite(w->tipfd, b, sizeof b, 0);
-	if (rc)
-		return rc;
-	w->tip = tip;
-	w->tip_bad = 0;
-	return 0;
-}
-
-/*
- * A flush failed.  Without a marker the next appender would take what the page
- * cache says for durable; then what is unpublished is better gone from it.
- */
-static int
-unsure(struct epd_wal *w, int why_rc, struct epd_why *why)
-{
-	int fd = epd_file_open(w->dirfd, EPD_WAL_UNSURE, O_WRONLY | O_CREAT,
-	    0600);
-
-	w->poisoned = 1;
-	if (fd >= 0) {
-		close(fd);
-		epd_dir_sync(w->dirfd);
-	} else if (!w->tip_bad && w->tip.segment == w->pos.segment &&
-	    ftruncate(w->fd, (off_t)w->tip.offset) < 0) {
-		w->torn = 0;	/* no way is left to warn the next one */
-	}
-	return epd_why(why, EPD_EUNSURE, "log.%08u: flush failed: %s; open "
-	    "again to learn what survived", w->pos.segment,
-	    epd_strerror(why_rc));
-}
-
-/* Everything up to pos is to be durable. */
+/* With the lock: everything up to pos is to be durable. */
 static int
 flush(struct epd_wal *w, struct epd_why *why)
 {
@@ -89,7 +34,7 @@ flush(struct epd_wal *w, struct epd_why *why)
 
 	epd_count(w->metrics, EPD_M_LOG_FLUSHES, 1);
 	if (rc)
-		return unsure(w, rc, why);
+		return epd_wal_unsure(w, rc, 1, why);
 	w->flushed = w->pos.lsn;
 	return 0;
 }
@@ -143,7 +88,7 @@ epd_wal_begin(struct epd_wal *w, struct epd_why *why)
 	w->seg = s;
 	w->pos = (struct epd_wal_pos){ 1, EPD_SEGMENT_HEAD, 0 };
 	w->flushed = 0;
-	rc = publish(w);
+	rc = epd_wal_publish(w);
 	if (!rc)
 		rc = epd_file_datasync(w->tipfd);
 	if (!rc)
@@ -186,23 +131,19 @@ adopt_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
 	return 0;
 }
 
-static int
-settle(struct epd_wal *w, struct epd_why *why)
+int
+epd_wal_settle(struct epd_wal *w, struct epd_why *why)
 {
-	int rc = 0, relaxed = w->flags & EPD_WAL_RELAXED;
+	int rc = 0;
 
 	if (!w->tip_bad && w->tip.lsn == w->pos.lsn &&
-	    w->tip.segment == w->pos.segment) {
-		w->flushed = w->tip.flushed;
+	    w->tip.segment == w->pos.segment)
 		return 0;
-	}
-	if (!relaxed)
+	if (!(w->flags & EPD_WAL_RELAXED))
 		rc = flush(w, why);
-	else if (w->flushed < w->tip.flushed)
-		w->flushed = w->tip.flushed;
 	if (rc)
 		return rc;
-	rc = publish(w);
+	rc = epd_wal_publish(w);
 	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
 }
 
@@ -215,7 +156,7 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 	int rc = 0;
 
 	if (w->poisoned)
-		return poisoned(why);
+		return epd_wal_poisoned(why);
 	if (epd_wal_exists(w, EPD_WAL_UNSURE))
 		rc = epd_wal_recover(w, why);
 	if (!rc)
@@ -227,6 +168,7 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 	rc = epd_wal_same(w);
 	if (rc)
 		return rc == -ENOENT ? -ESTALE : rc;
+	w->again = w->tip.again;
 	w->torn = 0;
 	w->win.n = 0;
 	do {
@@ -240,7 +182,12 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		if (!rc)
 			rc = adopt_gap(w, size, why);
 	} while (rc > 0);
-	return rc ? rc : settle(w, why);
+	if (rc)
+		return rc;
+	if (w->flushed < w->tip.flushed)
+		w->flushed = w->tip.flushed;
+	/* Mostly its owner is about to flush what lies behind the tip. */
+	return w->tip_bad ? epd_wal_settle(w, why) : 0;
 }
 
 void
@@ -258,10 +205,13 @@ epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
 		.wall_ms = wall_ms, .count = count,
 	};
 	struct epd_wal_pos before = w->pos;
+	/* Only what the tip ends with can be published without a flush. */
+	const int relaxed = (w->flags & EPD_WAL_RELAXED || w->lazy) &&
+	    !w->tip_bad && w->tip.lsn == w->pos.lsn;
 	int rc;
 
 	if (w->poisoned)
-		return poisoned(why);
+		return epd_wal_poisoned(why);
 	if (b->failed)
 		return -ENOMEM;
 	if (b->n - EPD_FRAME_HEAD > EPD_FRAME_MAX)
@@ -281,22 +231,15 @@ epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
 		epd_why(why, rc, "log.%08u: %s", w->pos.segment,
 		    epd_strerror(rc));
 		return ftruncate(w->fd, (off_t)w->pos.offset) < 0 ?
-		    unsure(w, rc, why) : rc;
-	}
-	if (!(w->flags & EPD_WAL_RELAXED) && !w->lazy) {
-		rc = flush(w, why);
-		if (rc)
-			return rc;
-		w->flushed = w->pos.lsn + count;
+		    epd_wal_unsure(w, rc, 1, why) : rc;
 	}
 	w->pos.offset += b->n;
 	w->pos.lsn += count;
 	epd_count(w->metrics, EPD_M_LOG_APPENDS, count);
-	rc = publish(w);
+	rc = relaxed ? epd_wal_publish(w) : epd_wal_mark_end(w);
 	if (!rc)
 		return 0;
 	w->pos = before;
-	w->flushed = f.flushed;
 	return epd_why(why, EPD_EUNSURE, "tip: %s; the record is written, but "
 	    "not yet to be seen", epd_strerror(rc));
 }
@@ -307,11 +250,11 @@ epd_wal_flush(struct epd_wal *w, struct epd_why *why)
 	int rc;
 
 	if (w->poisoned)
-		return poisoned(why);
+		return epd_wal_poisoned(why);
 	if (w->flushed >= w->pos.lsn)
 		return 0;
 	rc = flush(w, why);
-	return rc ? rc : publish(w);
+	return rc ? rc : epd_wal_publish(w);
 }
 
 int
@@ -322,7 +265,7 @@ epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
 	int rc;
 
 	if (w->poisoned)
-		return poisoned(why);
+		return epd_wal_poisoned(why);
 	rc = cut(w, why);
 	if (!rc && w->flushed < w->pos.lsn)
 		rc = flush(w, why);
@@ -340,7 +283,7 @@ epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
 	if (rc == EPD_EUNSURE) {
 		/* A name that a crash may take back must not take records. */
 		unlinkat(w->dirfd, name, 0);
-		return unsure(w, -EIO, why);
+		return epd_wal_unsure(w, -EIO, 1, why);
 	}
 	if (!rc)
 		rc = epd_wal_switch(w, s.number, w->pos.lsn, why);
@@ -348,6 +291,6 @@ epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
 		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
 	if (rc)
 		return rc;
-	rc = publish(w);
+	rc = epd_wal_publish(w);
 	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
 }

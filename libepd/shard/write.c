@@ -28,17 +28,14 @@ epd_shard_create(struct epd_shard *s, const struct epd_state *state,
 	epd_shard_frame(s, 0);
 	new = s->table->next_state;
 	epd_create_pack(&s->frame, new, state, v);
-	rc = epd_shard_append(s, why);
-	if (!rc) {
-		epd_count(s->o.metrics, EPD_M_STATES_CREATED, 1);
-		epd_log(s->o.log, "op=create state=s%u lsn=%llu tokens=%u "
-		    "pages=%u", new, (unsigned long long)s->table->lsn,
-		    v->nids, v->npages);
-		*id = new;
-		epd_shard_save_if_due(s);
-	}
-	epd_shard_end(s);
-	return rc;
+	rc = epd_shard_end(s, epd_shard_append(s, why), why);
+	if (rc)
+		return rc;
+	epd_count(s->o.metrics, EPD_M_STATES_CREATED, 1);
+	epd_log(s->o.log, "op=create state=s%u lsn=%llu tokens=%u pages=%u",
+	    new, (unsigned long long)s->table->lsn, v->nids, v->npages);
+	*id = new;
+	return 0;
 }
 
 /* Whether key gave version expect + 1 before. */
@@ -57,7 +54,6 @@ epd_shard_advanced(struct epd_shard *s, uint32_t id, uint32_t expect,
 	epd_log(s->o.log, "op=advance state=s%u@%u lsn=%llu tokens=%u "
 	    "pages=%u", id, expect + 1, (unsigned long long)s->table->lsn,
 	    v->nids, v->npages);
-	epd_shard_save_if_due(s);
 }
 
 int
@@ -66,7 +62,7 @@ epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
     struct epd_why *why)
 {
 	struct epd_head *h;
-	int rc;
+	int rc, before = 0;
 
 	if (epd_body_size(v) > EPD_FRAME_MAX / 2)
 		return epd_why(why, EPD_ETOOBIG, "a version of %llu bytes",
@@ -75,20 +71,22 @@ epd_shard_advance(struct epd_shard *s, uint32_t id, uint32_t expect,
 	if (rc)
 		return rc;
 	rc = epd_shard_find(s, id, &h);
-	if (rc) {
+	if (rc)
 		epd_why(why, rc, "s%u: %s", id, epd_strerror(rc));
-	} else if (done_before(h, expect, key)) {
-		*version = expect + 1;
-	} else if (!(rc = epd_shard_free_to(s, id, why))) {
+	else
+		before = done_before(h, expect, key);
+	if (!rc && !before)
+		rc = epd_shard_free_to(s, id, why);
+	if (!rc && !before) {
 		epd_shard_frame(s, id);
 		epd_advance_pack(&s->frame, id, expect, key, v);
 		rc = epd_shard_append(s, why);
-		if (!rc) {
-			epd_shard_advanced(s, id, expect, v);
-			*version = expect + 1;
-		}
 	}
-	epd_shard_end(s);
+	rc = epd_shard_end(s, rc, why);
+	if (!rc && !before)
+		epd_shard_advanced(s, id, expect, v);
+	if (!rc)
+		*version = expect + 1;
 	return rc;
 }
 
@@ -96,7 +94,7 @@ int
 epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why)
 {
-	int rc;
+	int rc, there;
 
 	if (epd_shard_long(reason))
 		return epd_why(why, EPD_ETOOBIG, "a reason of more than %d "
@@ -104,25 +102,26 @@ epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
-	if (epd_table_find(s->table, id)) {
+	there = epd_table_find(s->table, id) != NULL;
+	if (there) {
 		epd_shard_frame(s, id);
 		epd_shard_pack_release(s, id, reason);
 		rc = epd_shard_append(s, why);
-		if (!rc) {
-			epd_count(s->o.metrics, EPD_M_STATES_RELEASED, 1);
-			epd_log(s->o.log, "op=release state=s%u lsn=%llu", id,
-			    (unsigned long long)s->table->lsn);
-			epd_shard_save_if_due(s);
-		}
 	} else if (!id || id >= s->table->next_state) {
 		rc = epd_why(why, EPD_ENOSTATE, "s%u: %s", id,
 		    epd_strerror(EPD_ENOSTATE));
 	}
-	epd_shard_end(s);
+	rc = epd_shard_end(s, rc, why);
+	if (rc)
+		return rc;
+	if (there) {
+		epd_count(s->o.metrics, EPD_M_STATES_RELEASED, 1);
+		epd_log(s->o.log, "op=release state=s%u lsn=%llu", id,
+		    (unsigned long long)s->table->lsn);
+	}
 	/* Unlinking takes no lock: what is told here nobody can reach. */
-	if (!rc)
-		epd_shard_tell(s, freed, arg);
-	return rc;
+	epd_shard_tell(s, freed, arg);
+	return 0;
 }
 
 int
@@ -146,19 +145,20 @@ epd_shard_expire(struct epd_shard *s,
 	    EPD_SHARD_RECLAIM)
 		;
 	rc = rc > 0 ? 0 : rc;
-	if (!rc && count) {
+	/* With the lock in hand any temporary is a dead one's. */
+	if (!rc)
+		rc = epd_wal_sweep(s->wal, 0);
+	rc = epd_shard_end(s, rc, why);
+	if (rc)
+		return rc;
+	if (count) {
 		epd_count(s->o.metrics, EPD_M_STATES_RELEASED,
 		    (uint64_t)count);
 		epd_log(s->o.log, "op=expire states=%d lsn=%llu", count,
 		    (unsigned long long)s->table->lsn);
-		epd_shard_save_if_due(s);
 	}
-	/* With the lock in hand any temporary is a dead one's. */
-	if (!rc)
-		rc = epd_wal_sweep(s->wal, 0);
-	epd_shard_end(s);
 	epd_shard_tell(s, freed, arg);
-	return rc ? rc : count;
+	return count;
 }
 
 static int
@@ -176,22 +176,18 @@ move(struct epd_shard *s, uint32_t id, enum epd_kind verb,
 	if (rc)
 		return rc;
 	/* Over is over; but the other two let what expired be reclaimed. */
-	if (verb == EPD_KIND_SUSPECT && (rc = epd_shard_find(s, id, &h))) {
-		epd_shard_end(s);
-		return epd_why(why, rc, "s%u: %s", id, epd_strerror(rc));
-	}
+	if (verb == EPD_KIND_SUSPECT && (rc = epd_shard_find(s, id, &h)))
+		return epd_shard_end(s, epd_why(why, rc, "s%u: %s", id,
+		    epd_strerror(rc)), why);
 	m.to = verb == EPD_KIND_SUSPECT ? EPD_SUSPECT :
 	    verb == EPD_KIND_ABORT ? EPD_ABORTED : EPD_ACTIVE;
 	epd_shard_frame(s, id);
 	epd_move_pack(&s->frame, verb, &m);
-	rc = epd_shard_append(s, why);
-	if (!rc) {
+	rc = epd_shard_end(s, epd_shard_append(s, why), why);
+	if (!rc)
 		epd_log(s->o.log, "op=%s state=s%u lsn=%llu",
 		    epd_kind_name(verb), id,
 		    (unsigned long long)s->table->lsn);
-		epd_shard_save_if_due(s);
-	}
-	epd_shard_end(s);
 	return rc;
 }
 

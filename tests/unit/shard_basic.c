@@ -319,7 +319,7 @@ TEST(a_lock_held_is_told)
 
 TEST(a_tip_is_not_durable_beyond_its_end)
 {
-	struct epd_tip t = { 1, { 7 }, 4096, 5, 5 }, got = { 0 };
+	struct epd_tip t = { 1, { 7 }, 4096, 5, 5, 0 }, got = { 0 };
 	uint8_t b[EPD_TIP_SIZE];
 
 	epd_tip_pack(b, &t);

@@ -505,8 +505,7 @@ forge(struct epd_shard *s, const struct epd_proc *holder, uint64_t *id)
 	epd_lease_pack(&s->frame, &l);
 	rc = epd_shard_append(s, NULL);
 	*id = epd_shard_lsn(s);
-	epd_shard_end(s);
-	return rc;
+	return epd_shard_end(s, rc, NULL);
 }
 
 TEST(another_boot_and_another_process_of_the_pid)
