@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "shard/checkpoint.h"
 #include "shard/life.h"
 #include "shard/shard_in.h"
@@ -49,13 +50,19 @@ void
 epd_shard_tell(struct epd_shard *s, void (*freed)(void *arg, uint64_t run),
     void *arg)
 {
-	struct epd_cur c = epd_cur(epd_span(s->untold.p, s->untold.n));
+	struct epd_buf mine;
+	struct epd_cur c;
 
 	if (!freed)
 		return;
+	pthread_mutex_lock(&s->mutex);
+	mine = s->untold;
+	s->untold = (struct epd_buf){ 0 };
+	pthread_mutex_unlock(&s->mutex);
+	c = epd_cur(epd_span(mine.p, mine.n));
 	while (epd_cur_left(&c))
 		freed(arg, epd_unpack_u64(&c));
-	s->untold.n = 0;
+	epd_buf_free(&mine);
 }
 
 void
@@ -185,19 +192,57 @@ epd_shard_append(struct epd_shard *s, struct epd_why *why)
 	return rc;
 }
 
+/* One flush, while the other threads of this handle append. */
+static int
+flush(struct epd_shard *s, struct epd_flush *f, struct epd_why *why)
+{
+	int rc, has_lock;
+
+	s->flushing = 1;
+	pthread_mutex_unlock(&s->mutex);
+	epd_wal_flush_run(f);
+	pthread_mutex_lock(&s->mutex);
+	has_lock = !f->covered && !epd_lock_take(s->lockfd,
+	    s->o.lock_timeout_ms, NULL);
+	rc = epd_wal_flush_end(s->wal, f, has_lock, why);
+	if (has_lock)
+		epd_lock_drop(s->lockfd);
+	s->flushing = 0;
+	pthread_cond_broadcast(&s->flushed);
+	return rc;
+}
+
+/* Till all up to lsn is durable: another thread's flush may do it. */
+static int
+wait_durable(struct epd_shard *s, uint64_t lsn, struct epd_why *why)
+{
+	struct epd_flush f;
+	int rc = 1;
+
+	while (rc > 0 && epd_wal_flushed(s->wal) < lsn) {
+		if (s->flushing) {
+			pthread_cond_wait(&s->flushed, &s->mutex);
+			continue;
+		}
+		rc = epd_wal_flush_begin(s->wal, &f, why);
+		if (rc > 0)
+			rc = flush(s, &f, why) ? EPD_EUNSURE : 1;
+	}
+	return rc < 0 ? rc : 0;
+}
+
 int
 epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why)
 {
-	int durable;
+	int durable = 0;
 
-	epd_shard_leave(s);
-	if (rc < 0)
-		return rc;
-	durable = epd_wal_durable(s->wal, s->lockfd, s->o.lock_timeout_ms,
-	    why);
+	epd_lock_drop(s->lockfd);
+	if (rc >= 0)
+		durable = wait_durable(s, epd_wal_pos(s->wal)->lsn, why);
 	/* The tables have what the log may have lost. */
 	if (durable < 0)
 		s->stale = 1;
+	pthread_mutex_unlock(&s->mutex);
 	return durable < 0 ? durable : rc;
 }
 

@@ -98,9 +98,8 @@ epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
 	epd_count(s->o.metrics, EPD_M_CLONE_FORK_COUNT, 1);
 	epd_count(s->o.metrics, EPD_M_CLONE_FORK_NS,
 	    epd_clock_boot_ns() - from);
-	epd_log(s->o.log, "op=fork state=s%u branches=%u first=s%u replace=%d "
-	    "lsn=%llu", f->state, f->branches, begin, f->replace,
-	    (unsigned long long)s->table->lsn);
+	epd_log(s->o.log, "op=fork state=s%u branches=%u first=s%u replace=%d",
+	    f->state, f->branches, begin, f->replace);
 	*first = begin;
 	return 0;
 }

@@ -26,8 +26,7 @@ tell_log(struct epd_shard *s, const char *op, const uint8_t id[16])
 	char hex[33];
 
 	epd_hex_format(hex, id, 16);
-	epd_log(s->o.log, "op=%s handoff=%s lsn=%llu", op, hex,
-	    (unsigned long long)s->table->lsn);
+	epd_log(s->o.log, "op=%s handoff=%s", op, hex);
 }
 
 int

@@ -138,9 +138,12 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 
 	if (s->o.read_only)
 		return epd_why(why, -EROFS, "opened for reading only");
+	pthread_mutex_lock(&s->mutex);
 	rc = epd_lock_take(s->lockfd, s->o.lock_timeout_ms, why);
-	if (rc)
+	if (rc) {
+		pthread_mutex_unlock(&s->mutex);
 		return rc;
+	}
 	epd_shard_lend(s);
 	rc = s->stale ? -ESTALE :
 	    epd_wal_adopt(s->wal, epd_shard_replay, s, why);
@@ -159,6 +162,7 @@ void
 epd_shard_leave(struct epd_shard *s)
 {
 	epd_lock_drop(s->lockfd);
+	pthread_mutex_unlock(&s->mutex);
 }
 
 /* Under the lock, so that of two makers one finds what the other made. */
@@ -236,6 +240,8 @@ epd_shard_open(struct epd_shard **out, int dirfd,
 	s->dirfd = dirfd;
 	s->lockfd = -1;
 	s->o = *o;
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_cond_init(&s->flushed, NULL);
 	rc = epd_wal_open(&s->wal, dirfd, flags, o->metrics);
 	if (!rc && !o->read_only) {
 		s->lockfd = epd_file_open(dirfd, "lock", O_RDWR | O_CREAT,
@@ -259,6 +265,8 @@ epd_shard_close(struct epd_shard *s)
 {
 	if (!s)
 		return;
+	pthread_cond_destroy(&s->flushed);
+	pthread_mutex_destroy(&s->mutex);
 	epd_table_free(s->table);
 	epd_wal_close(s->wal);
 	if (s->lockfd >= 0)

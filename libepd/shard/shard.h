@@ -5,7 +5,8 @@
  * Every change is logged and flushed before a table changes; live and recovery
  * meet in one apply().  Writers take the workflow's lock for one append;
  * readers take none and stop at the published durable lsn, so they never see
- * what a later writer could cut.  One thread a handle.
+ * what a later writer could cut.  Threads may
+ * share a handle for the verbs that append; then nobody looks at its tables.
  *
  * Files in the directory: log.NNNNNNNN, tip, checkpoint, lock, unsure (a flush
  * failed), and temporaries .tmp.*, which are swept under the lock.

@@ -2,6 +2,8 @@
 #ifndef EPD_SHARD_SHARD_IN_H
 #define EPD_SHARD_SHARD_IN_H
 
+#include <pthread.h>
+
 #include "shard/apply.h"
 #include "shard/shard.h"
 #include "shard/wal.h"
@@ -18,8 +20,14 @@ enum {
  * 2. Where the log says that what was read of it may not stand, the tables are
  *    loaded anew; until that went well they are stale.
  * 3. What was lent lies in lent and goes with the next lending.
+ * 4. The mutex is held from begin to leave or end.  Threads that write share
+ *    flushes: one at a time is at it, and all whose records it took with it are
+ *    done then.
  */
 struct epd_shard {
+	pthread_mutex_t mutex;		/* of all below, but in a flush */
+	pthread_cond_t flushed;		/* a flush ended */
+	int flushing;			/* a thread is at one */
 	int dirfd, lockfd;
 	struct epd_shard_options o;
 	struct epd_wal *wal;

@@ -60,6 +60,12 @@ epd_wal_pos(const struct epd_wal *w)
 	return &w->pos;
 }
 
+uint64_t
+epd_wal_flushed(const struct epd_wal *w)
+{
+	return w->flags & EPD_WAL_RELAXED ? UINT64_MAX : w->flushed;
+}
+
 void
 epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16])
 {

@@ -33,6 +33,8 @@ int epd_wal_open(struct epd_wal **out, int dirfd, int flags,
 void epd_wal_close(struct epd_wal *w);
 const struct epd_wal_pos *epd_wal_pos(const struct epd_wal *w);
 void epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16]);
+/* What is durable for all that is known; without sync all is taken for so. */
+uint64_t epd_wal_flushed(const struct epd_wal *w);
 
 /*
  * Stand at the start of a segment.  lsn is the record before it, or
@@ -73,18 +75,27 @@ int epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 /*
  * Append the records behind a frame's head in b (epd_frame_begin).  w must stand
  * at the end (adopt).  They are neither durable nor published: that is
- * epd_wal_durable's, once the lock is dropped.
+ * a flush's, once the lock is dropped.
  * Fails: EPD_ETOOBIG, EPD_EPOISONED, -errno: they are not in the log.
  *        EPD_EUNSURE: they may or may not survive.
  */
 int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why);
 /*
- * Without the lock: all that w stands behind is durable and published, by a
- * flush of its own or one that others waited for too.
+ * Without the lock: all that w stands behind becomes durable and published, by a
+ * flush of its own or one that others waited for too.  begin tells whether there
+ * is anything to do (1); run may be called while other threads use w; end wants
+ * the lock, and does what it can without.  What begin began is to be ended.
  * Fails: EPD_EUNSURE: it may or may not survive.
  */
-int epd_wal_durable(struct epd_wal *w, int lockfd, uint64_t timeout_ms,
+struct epd_flush {
+	struct epd_tip end;
+	int fd, tipfd, turn, covered, rc;
+};
+int epd_wal_flush_begin(struct epd_wal *w, struct epd_flush *f,
+    struct epd_why *why);
+void epd_wal_flush_run(struct epd_flush *f);
+int epd_wal_flush_end(struct epd_wal *w, struct epd_flush *f, int has_lock,
     struct epd_why *why);
 /*
  * What is appended while lazy is published at once, if all before it is: it

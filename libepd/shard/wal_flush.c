@@ -7,6 +7,9 @@
  * workflow's lock is taken for an instant at the end, to move the tip.  Someone
  * stopped in the middle keeps nobody: whoever has waited enough flushes for
  * himself.
+ *
+ * The flush itself touches nothing of the handle, so that other threads of it
+ * append meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,40 +113,53 @@ epd_wal_mark_end(struct epd_wal *w)
 	return write_at(w, EPD_TIP_SIZE, &tip);
 }
 
-/* Where the log ends: further on, if another has appended behind pos. */
-static struct epd_tip
-end_of(const struct epd_wal *w)
+static int
+read_at(int tipfd, uint64_t at, struct epd_tip *out)
 {
-	struct epd_tip end = here(w), more;
 	uint8_t b[EPD_TIP_SIZE];
 
-	if (epd_file_pread(w->tipfd, b, sizeof b, EPD_TIP_SIZE) == sizeof b &&
-	    !epd_tip_unpack(epd_span(b, sizeof b), &more) &&
-	    !memcmp(more.uuid, end.uuid, 16) && more.again == end.again &&
-	    more.segment == end.segment && more.lsn > end.lsn)
-		end = more;
-	end.flushed = end.lsn;
-	return end;
+	return epd_file_pread(tipfd, b, sizeof b, at) == sizeof b &&
+	    !epd_tip_unpack(epd_span(b, sizeof b), out);
 }
 
-/* 1: all up to pos is durable; 0: not yet; EPD_EUNSURE: nobody can tell. */
-static int
-covered(struct epd_wal *w, struct epd_why *why)
+int
+epd_wal_flush_begin(struct epd_wal *w, struct epd_flush *f,
+    struct epd_why *why)
 {
-	int rc = epd_wal_read_tip(w, 1, why);
-
-	if (rc)
-		return rc;
-	if (w->tip_bad || w->tip.again != w->again) {
-		w->poisoned = 1;
-		return epd_why(why, EPD_EUNSURE, "log.%08u: written anew after "
-		    "a failed flush; open again to learn what survived",
-		    w->pos.segment);
-	}
-	if (w->tip.flushed < w->pos.lsn)
+	if (w->flags & EPD_WAL_RELAXED || w->flushed >= w->pos.lsn)
 		return 0;
-	w->flushed = w->tip.flushed < w->pos.lsn ? w->tip.flushed : w->pos.lsn;
+	if (w->poisoned)
+		return epd_why(why, EPD_EUNSURE, "log.%08u: a flush failed; "
+		    "open again to learn what survived", w->pos.segment);
+	*f = (struct epd_flush){ .end = here(w), .tipfd = w->tipfd };
+	f->fd = fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
+	if (f->fd < 0) {
+		w->poisoned = 1;
+		return epd_why(why, EPD_EUNSURE, "log.%08u: %s; the record is "
+		    "written, but may not survive", w->pos.segment,
+		    strerror(errno));
+	}
 	return 1;
+}
+
+void
+epd_wal_flush_run(struct epd_flush *f)
+{
+	struct epd_tip tip, more;
+
+	f->turn = !epd_lock_wait(f->tipfd, TURN_MS);
+	if (read_at(f->tipfd, 0, &tip) && tip.again == f->end.again &&
+	    tip.flushed >= f->end.lsn) {
+		f->covered = 1;
+		return;
+	}
+	/* Another has appended behind: then it is flushed too. */
+	if (read_at(f->tipfd, EPD_TIP_SIZE, &more) &&
+	    !memcmp(more.uuid, f->end.uuid, 16) &&
+	    more.again == f->end.again && more.segment == f->end.segment &&
+	    more.lsn > f->end.lsn)
+		f->end = more;
+	f->rc = epd_file_datasync(f->fd);
 }
 
 /* With the lock: the tip moves on to what was flushed, never back. */
@@ -151,67 +167,46 @@ static int
 move_tip(struct epd_wal *w, const struct epd_tip *end, struct epd_why *why)
 {
 	struct epd_tip tip;
-	int rc = covered(w, why);
+	int rc = epd_wal_read_tip(w, 1, why);
 
-	if (rc)
-		return rc > 0 ? 0 : rc;
+	if (!rc && (w->tip_bad || w->tip.again != end->again))
+		return epd_why(why, EPD_EUNSURE, "log.%08u: written anew after "
+		    "a failed flush; open again to learn what survived",
+		    w->pos.segment);
 	tip = w->tip;
-	if (end->lsn > tip.lsn)
+	if (end->lsn > tip.lsn) {
 		tip = *end;
-	else if (end->lsn > tip.flushed)
 		tip.flushed = end->lsn;
-	rc = publish(w, &tip);
-	if (rc)
-		return epd_why(why, EPD_EUNSURE, "tip: %s; the record is "
-		    "written, but not yet to be seen", epd_strerror(rc));
-	w->flushed = w->pos.lsn;
-	return 0;
-}
-
-static int
-flush(struct epd_wal *w, int lockfd, uint64_t timeout_ms, struct epd_why *why)
-{
-	struct epd_tip end = end_of(w);
-	int rc, has_lock;
-
-	if (epd_wal_exists(w, EPD_WAL_UNSURE))
-		return epd_wal_unsure(w, -EIO, 0, why);
-	rc = epd_file_datasync(w->fd);
-	epd_count(w->metrics, EPD_M_LOG_FLUSHES, 1);
-	has_lock = !epd_lock_take(lockfd, timeout_ms, why);
-	if (rc)
-		rc = epd_wal_unsure(w, rc, has_lock, why);
-	else if (!has_lock)
-		rc = epd_why(why, EPD_EUNSURE, "the record is durable, but not "
-		    "yet to be seen: the lock is held");
-	else
-		rc = move_tip(w, &end, why);
-	if (has_lock)
-		epd_lock_drop(lockfd);
-	return rc;
+	} else if (end->lsn > tip.flushed) {
+		tip.flushed = end->lsn;
+	}
+	if (!rc)
+		rc = publish(w, &tip);
+	return rc ? epd_why(why, EPD_EUNSURE, "tip: %s; the record is written, "
+	    "but not yet to be seen", epd_strerror(rc)) : 0;
 }
 
 int
-epd_wal_durable(struct epd_wal *w, int lockfd, uint64_t timeout_ms,
+epd_wal_flush_end(struct epd_wal *w, struct epd_flush *f, int has_lock,
     struct epd_why *why)
 {
-	int turn, rc;
+	int rc = 0;
 
-	if (w->flags & EPD_WAL_RELAXED || w->flushed >= w->pos.lsn)
-		return 0;
-	if (w->poisoned)
-		return epd_why(why, EPD_EUNSURE, "log.%08u: a flush failed; "
-		    "open again to learn what survived", w->pos.segment);
-	turn = epd_lock_wait(w->tipfd, TURN_MS);
-	rc = covered(w, why);
-	if (!rc)
-		rc = flush(w, lockfd, timeout_ms, why);
-	if (!turn)
-		epd_lock_drop(w->tipfd);
-	if (rc >= 0 || rc == EPD_EUNSURE)
-		return rc > 0 ? 0 : rc;
-	/* The records are there, whatever kept us from publishing them. */
-	w->poisoned = 1;
-	return epd_why(why, EPD_EUNSURE, "log.%08u: %s; open again to learn "
-	    "what survived", w->pos.segment, epd_strerror(rc));
+	close(f->fd);
+	if (!f->covered)
+		epd_count(w->metrics, EPD_M_LOG_FLUSHES, 1);
+	if (f->rc || (!f->covered && epd_wal_exists(w, EPD_WAL_UNSURE)))
+		rc = epd_wal_unsure(w, f->rc ? f->rc : -EIO, has_lock, why);
+	else if (!f->covered && !has_lock)
+		rc = epd_why(why, EPD_EUNSURE, "the record is durable, but not "
+		    "yet to be seen: the lock is held");
+	else if (!f->covered)
+		rc = move_tip(w, &f->end, why);
+	if (f->turn)
+		epd_lock_drop(f->tipfd);
+	if (rc)
+		w->poisoned = 1;
+	else if (w->flushed < f->end.lsn)
+		w->flushed = f->end.lsn < w->pos.lsn ? f->end.lsn : w->pos.lsn;
+	return rc;
 }

@@ -32,8 +32,8 @@ epd_shard_create(struct epd_shard *s, const struct epd_state *state,
 	if (rc)
 		return rc;
 	epd_count(s->o.metrics, EPD_M_STATES_CREATED, 1);
-	epd_log(s->o.log, "op=create state=s%u lsn=%llu tokens=%u pages=%u",
-	    new, (unsigned long long)s->table->lsn, v->nids, v->npages);
+	epd_log(s->o.log, "op=create state=s%u tokens=%u pages=%u", new,
+	    v->nids, v->npages);
 	*id = new;
 	return 0;
 }
@@ -51,9 +51,8 @@ epd_shard_advanced(struct epd_shard *s, uint32_t id, uint32_t expect,
     const struct epd_version *v)
 {
 	epd_count(s->o.metrics, EPD_M_STATES_ADVANCED, 1);
-	epd_log(s->o.log, "op=advance state=s%u@%u lsn=%llu tokens=%u "
-	    "pages=%u", id, expect + 1, (unsigned long long)s->table->lsn,
-	    v->nids, v->npages);
+	epd_log(s->o.log, "op=advance state=s%u@%u tokens=%u pages=%u", id,
+	    expect + 1, v->nids, v->npages);
 }
 
 int
@@ -116,8 +115,7 @@ epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
 		return rc;
 	if (there) {
 		epd_count(s->o.metrics, EPD_M_STATES_RELEASED, 1);
-		epd_log(s->o.log, "op=release state=s%u lsn=%llu", id,
-		    (unsigned long long)s->table->lsn);
+		epd_log(s->o.log, "op=release state=s%u", id);
 	}
 	/* Unlinking takes no lock: what is told here nobody can reach. */
 	epd_shard_tell(s, freed, arg);
@@ -154,8 +152,7 @@ epd_shard_expire(struct epd_shard *s,
 	if (count) {
 		epd_count(s->o.metrics, EPD_M_STATES_RELEASED,
 		    (uint64_t)count);
-		epd_log(s->o.log, "op=expire states=%d lsn=%llu", count,
-		    (unsigned long long)s->table->lsn);
+		epd_log(s->o.log, "op=expire states=%d", count);
 	}
 	epd_shard_tell(s, freed, arg);
 	return count;
@@ -185,9 +182,7 @@ move(struct epd_shard *s, uint32_t id, enum epd_kind verb,
 	epd_move_pack(&s->frame, verb, &m);
 	rc = epd_shard_end(s, epd_shard_append(s, why), why);
 	if (!rc)
-		epd_log(s->o.log, "op=%s state=s%u lsn=%llu",
-		    epd_kind_name(verb), id,
-		    (unsigned long long)s->table->lsn);
+		epd_log(s->o.log, "op=%s state=s%u", epd_kind_name(verb), id);
 	return rc;
 }
 

@@ -5,8 +5,8 @@
  *		eight branches of a state of so many tokens, the log not
  *		flushed; they are released again between
  *	shard append DIR THREADS SECONDS
- *		durable transitions a second, each thread with a handle and a
- *		state of its own
+ *		durable transitions a second, each thread with a state of its
+ *		own, all through one handle
  *	shard two DIR FLUSH SECONDS
  *		transitions a second of one process, then of two at once on two
  *		workflows; FLUSH 0: not flushed
@@ -154,7 +154,7 @@ forks(const char *at, uint32_t tokens, long rounds)
 
 struct worker {
 	pthread_t thread;
-	int dir, sync;
+	struct epd_shard *s;
 	double until;
 	long done;
 };
@@ -164,28 +164,26 @@ advance(void *arg)
 {
 	struct worker *w = arg;
 	struct epd_version v = version(1, 0);
-	struct epd_shard *s = shard(w->dir, w->sync, 0);
-	uint32_t id = state(s, &v), at = 1;
+	uint32_t id = state(w->s, &v), at = 1;
 
 	while (now() < w->until) {
-		must(epd_shard_advance(s, id, at, 0, &v, &at, &why),
+		must(epd_shard_advance(w->s, id, at, 0, &v, &at, NULL),
 		    "advance");
 		w->done++;
 	}
-	epd_shard_close(s);
 	return NULL;
 }
 
 static double
 rate(int dir, int sync, int threads, double seconds)
 {
+	struct epd_shard *s = shard(dir, sync, 0);
 	struct worker w[THREADS];
 	double from = now();
 	long done = 0;
 
 	for (int i = 0; i < threads; i++) {
-		w[i] = (struct worker){ .dir = dir, .sync = sync,
-		    .until = from + seconds };
+		w[i] = (struct worker){ .s = s, .until = from + seconds };
 		must(-pthread_create(&w[i].thread, NULL, advance, w + i),
 		    "thread");
 	}
@@ -193,7 +191,9 @@ rate(int dir, int sync, int threads, double seconds)
 		pthread_join(w[i].thread, NULL);
 		done += w[i].done;
 	}
-	return (double)done / (now() - from);
+	from = now() - from;
+	epd_shard_close(s);
+	return (double)done / from;
 }
 
 static double
