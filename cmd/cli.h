@@ -38,26 +38,24 @@ struct cli {
 	int out_failed;		/* standard output has been given up */
 	int progress;		/* a progress line is on the terminal */
 	int nkept;
-	void **kept;		/* nkept of them, freed by cli_end */
+	void **kept;		/* freed by cli_end */
 	struct epd_config config;
 	struct epd_log log;
 };
 
 /*
- * Read environment and options; ends the process on --help, --version and wrong
- * use.  Returns the index in argv of the first operand.  A command with verbs
- * calls cli_verb, which stops at the verb, then cli_options from there.
+ * Environment and options; ends the process on --help, --version and wrong use.
+ * The index in argv of the first operand.  A command with verbs calls cli_verb,
+ * which stops at the verb, then cli_options from there.
  */
 int cli_begin(struct cli *c, const struct cli_command *cmd, void *arg,
     int argc, char **argv);
-int cli_verb(struct cli *c, const struct cli_command *cmd, int argc,
-    char **argv);
+int cli_verb(struct cli *c, const struct cli_command *cmd, int argc, char **argv);
 int cli_options(struct cli *c, const struct cli_command *cmd, void *arg,
     int argc, char **argv, int first);
 int cli_end(struct cli *c);	/* flush standard output; the exit status */
 /* p, which cli_end frees.  Without memory (p NULL) the process ends. */
 void *cli_keep(struct cli *c, void *p);
-
 extern const struct cli_option cli_common[];
 int cli_takes(const struct cli_command *cmd, const struct cli_option *common);
 void cli_help(const struct cli_command *cmd);
@@ -97,8 +95,8 @@ int64_t cli_int(struct cli *c, const char *option, const char *text,
 double cli_real(struct cli *c, const char *option, const char *text,
     double least, double most);
 uint64_t cli_duration(struct cli *c, const char *option, const char *text);
-const char *cli_bytes(char out[24], uint64_t n);	/* "3.2 MiB" */
 enum { CLI_COUNT = 28 };
+const char *cli_bytes(char out[24], uint64_t n);	/* "3.2 MiB" */
 const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
 void cli_config(struct cli *c);

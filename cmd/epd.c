@@ -30,6 +30,8 @@ static const struct cli_command command = {
 	    "  encode                  pictures to features\n"
 	    "  prefill                 text and pictures to a state\n"
 	    "  decode                  what a state says next\n"
+	    "  fork                    branches of a state, or back in one\n"
+	    "  handoff                 a state to another workflow\n"
 	    "  state                   look at states, and keep house\n"
 	    "  doctor                  what this machine has\n"
 	    "  help [VERB]             the manual\n"

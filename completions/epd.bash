@@ -15,21 +15,25 @@ _epd_options() {
 	epd-encode) echo "$_epd_common" ;;
 	epd-prefill) echo "$_epd_common" --workflow --prompt --file --image \
 		--system --role --messages --tools --raw --continue \
-		--vision-id --no-generation --ttl --expect --key ;;
+		--vision-id --no-generation --reuse --ttl --expect --key ;;
 	epd-decode) echo "$_epd_common" --workflow --predict --temp --top-k \
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
+	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --reason ;;
+	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
+		--adopt --status --reason ;;
 	epd-state) echo "$_epd_house" ;;
 	'epd-state ls') echo "$_epd_house" --long --features ;;
 	'epd-state show') echo "$_epd_house" --tokens --text ;;
 	'epd-state log') echo "$_epd_house" --verify ;;
 	'epd-state release') echo "$_epd_house" --recursive --reason ;;
+	'epd-state abort') echo "$_epd_house" --reason ;;
 	'epd-state metrics') echo "$_epd_house" --reset ;;
 	'epd-state '*) echo "$_epd_house" ;;
 	esac
 }
 
-_epd_verbs='ls show tree log release rm check gc metrics'
+_epd_verbs='ls show tree log release rm abort check gc metrics'
 
 # Where the store is: what the line says, else the environment, else the home.
 _epd_store() {
@@ -74,10 +78,25 @@ _epd_short() {
 		done
 }
 
-# States behind a slash, features behind f:, else workflows to go on from.
+# The versions of the state before the @, as it is written there.
+_epd_versions() {
+	local state=${1%@*} name n i
+	case $state in
+	*/*) name=$state ;;
+	*) name=$(_epd_workflow)/$state ;;
+	esac
+	n=$(epd-state --store "$(_epd_store)" show "$name" 2>/dev/null |
+		sed -n 's/^version: .* of //p')
+	for ((i = 1; i <= ${n:-0}; i++)); do
+		[[ $state@$i != "$1"* ]] || echo "$state@$i"
+	done
+}
+
+# States behind a slash, their versions behind an @, features behind f:, else
+# workflows to go on from.
 _epd_refs() {
 	case $1 in
-	*@*) ;;
+	*@*) _epd_versions "$1" ;;
 	f:*|*/*) epd-state --store "$(_epd_store)" ls --names "$1" 2>/dev/null ;;
 	*)
 		if [ -n "$(_epd_workflow)" ]; then
@@ -87,6 +106,33 @@ _epd_refs() {
 		fi
 		[[ f: == "$1"* && $3 == f ]] && echo f:
 		;;
+	esac
+}
+
+# Hand-offs that are under way here.
+_epd_handoffs() {
+	local id rest
+	epd-handoff --store "$(_epd_store)" --status 2>/dev/null |
+		while read -r id rest; do
+			[[ $id != "$1"* ]] || echo "$id"
+		done
+}
+
+# A hand-off behind an option that ends one, else the state, then its target.
+_epd_handoff() {
+	local i operands=0
+	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
+		case ${_epd_words[i]} in
+		--commit|--abort|--adopt|--status) _epd_handoffs "$1"; return ;;
+		-w|--workflow|--store|--config|--tenant|--to|--timeout|--reason)
+			i=$((i + 1)) ;;
+		-*|handoff) ;;
+		*) operands=$((operands + 1)) ;;
+		esac
+	done
+	case $operands in
+	0) _epd_refs "$1" / ;;
+	1) _epd_workflows "$1" ;;
 	esac
 }
 
@@ -107,16 +153,17 @@ _epd_images() {
 # Candidates for the value of an option; fails if it takes none.
 _epd_value() {
 	case $1 in
-	-m|--model|--store) compgen -d -- "$2" ;;
+	-m|--model|--store|--to) compgen -d -- "$2" ;;
 	--config|--messages|--tools|-f|--file) _epd_files "$2" ;;
 	-i|--image) case $2 in f:*) _epd_refs "$2" ;; *) _epd_images "$2" ;; esac ;;
 	-w|--workflow) _epd_workflows "$2" ;;
 	--isa) compgen -W 'scalar avx2 avx512' -- "$2" ;;
 	--role) compgen -W 'user assistant tool system' -- "$2" ;;
+	--reuse) compgen -W 'none exact_prefix' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
-	--logprobs|--reason) ;;
+	--logprobs|--reason|--branches|--timeout) ;;
 	*) return 1 ;;
 	esac
 	return 0
@@ -169,14 +216,18 @@ _epd() {
 	else
 		case $program${verb:+ $verb} in
 		epd) mapfile -t out < <(compgen -W \
-			'encode prefill decode state doctor help' -- "$cur") ;;
+			'encode prefill decode fork handoff state doctor help' \
+			-- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			'encode prefill decode state doctor config' -- "$cur") ;;
+			'encode prefill decode fork handoff state doctor config' \
+			-- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
 		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
 		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f
 			_epd_images "$cur") ;;
-		epd-decode) mapfile -t out < <(_epd_refs "$cur" /) ;;
+		epd-decode|epd-fork) mapfile -t out < <(_epd_refs "$cur" /) ;;
+		epd-handoff) mapfile -t out < <(_epd_handoff "$cur") ;;
+		'epd-state abort') mapfile -t out < <(_epd_refs "$cur" /) ;;
 		'epd-state show'|'epd-state release')
 			mapfile -t out < <(_epd_refs "$cur" '' f) ;;
 		'epd-state gc'|'epd-state metrics') ;;
@@ -197,4 +248,5 @@ _epd() {
 	COMPREPLY=("${out[@]}")
 }
 
-complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-state
+complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-fork \
+	epd-handoff epd-state

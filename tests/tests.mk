@@ -9,6 +9,7 @@ TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildca
 REPLAY := $(TARGETS:%=$(B)/replay/%)
 BATS := $(wildcard tests/cli/*.bats)
 DIR =
+include tests/spin/spin.mk
 
 $(B)/%: $(B)/obj/tests/%.o $(LIB)
 	@mkdir -p $(@D)
@@ -37,7 +38,7 @@ unit-%: $(B)/unit/%
 check:
 	@tests/deps.sh check $(B)/deps-check
 	@$(MAKE) --no-print-directory -j$(JOBS) check-build
-	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(BATS)
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(BATS)
 
 check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
 	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
@@ -92,7 +93,7 @@ include tests/parity/parity.mk tests/bench/bench.mk
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
 	    for f in $(SRC) $(wildcard cmd/*.c tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
-	    tests/faults.c tests/golden/run.c tests/eval/eval.c; do \
+	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
 	    $$c $(CPPFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
 lint:

@@ -116,6 +116,14 @@ epd_shard_ready(struct epd_shard *s, const struct epd_handoff *h,
 	return 0;
 }
 
+/* A half that was begun again since it was looked at. */
+static int
+is_other(const struct epd_handoff *h, uint64_t lsn, struct epd_why *why)
+{
+	return h && lsn && h->lsn != lsn ? epd_why(why, EPD_EABORTED,
+	    "this hand-off was begun again meanwhile") : 0;
+}
+
 /* Is there anything left to decide?  1, or 0, or why it may not be. */
 static int
 undecided(const struct epd_handoff *h, enum epd_kind verb, struct epd_why *why)
@@ -130,8 +138,8 @@ undecided(const struct epd_handoff *h, enum epd_kind verb, struct epd_why *why)
 }
 
 static int
-decide(struct epd_shard *s, const uint8_t id[16], enum epd_kind verb,
-    int adopted, const char *reason, struct epd_why *why)
+decide(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
+    enum epd_kind verb, int adopted, const char *reason, struct epd_why *why)
 {
 	const struct epd_handoff *h;
 	struct epd_move m = { .adopted = (uint32_t)adopted, .reason = reason };
@@ -145,7 +153,9 @@ decide(struct epd_shard *s, const uint8_t id[16], enum epd_kind verb,
 	if (rc)
 		return rc;
 	h = epd_table_handoff(s->table, id);
-	rc = undecided(h, verb, why);
+	rc = is_other(h, lsn, why);
+	if (!rc)
+		rc = undecided(h, verb, why);
 	if (rc > 0 && adopted && !h->target)
 		rc = epd_why(why, EPD_ESTATUS, "only a target adopts");
 	if (rc > 0) {
@@ -170,25 +180,46 @@ int
 epd_shard_commit(struct epd_shard *s, const uint8_t id[16],
     struct epd_why *why)
 {
-	return decide(s, id, EPD_KIND_COMMIT, 0, "", why);
+	return decide(s, id, 0, EPD_KIND_COMMIT, 0, "", why);
+}
+
+int
+epd_shard_commit_at(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
+    struct epd_why *why)
+{
+	return decide(s, id, lsn, EPD_KIND_COMMIT, 0, "", why);
+}
+
+int
+epd_shard_rollback_at(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
+    const char *reason, struct epd_why *why)
+{
+	return decide(s, id, lsn, EPD_KIND_ABORT, 0, reason, why);
 }
 
 int
 epd_shard_rollback(struct epd_shard *s, const uint8_t id[16],
     const char *reason, struct epd_why *why)
 {
-	return decide(s, id, EPD_KIND_ABORT, 0, reason, why);
+	return decide(s, id, 0, EPD_KIND_ABORT, 0, reason, why);
 }
 
 int
 epd_shard_adopt(struct epd_shard *s, const uint8_t id[16], const char *reason,
     struct epd_why *why)
 {
-	return decide(s, id, EPD_KIND_COMMIT, 1, reason, why);
+	return decide(s, id, 0, EPD_KIND_COMMIT, 1, reason, why);
 }
 
 int
 epd_shard_forget(struct epd_shard *s, const uint8_t id[16],
+    struct epd_why *why)
+{
+	return epd_shard_forget_at(s, id, 0, why);
+}
+
+int
+epd_shard_forget_at(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
     struct epd_why *why)
 {
 	const struct epd_handoff *h;
@@ -198,7 +229,8 @@ epd_shard_forget(struct epd_shard *s, const uint8_t id[16],
 	if (rc)
 		return rc;
 	h = epd_table_handoff(s->table, id);
-	if (h) {
+	rc = is_other(h, lsn, why);
+	if (!rc && h) {
 		memcpy(d.handoff, id, 16);
 		epd_shard_frame(s, 0);
 		epd_drop_pack(&s->frame, &d);

@@ -70,7 +70,17 @@ int epd_shard_ready(struct epd_shard *s, const struct epd_handoff *h,
  * Decide a half: the source's COMMIT frees its state, the target's makes it
  * ACTIVE; ABORT is the other way round.  Done before so is 0 again, decided the
  * other way, or unknown, EPD_EABORTED.
+ *
+ * Who decides from what he read of the other log says by lsn which half that
+ * was for: one that was begun again since, with another lsn, is EPD_EABORTED.
+ * lsn 0: whatever is there.
  */
+int epd_shard_commit_at(struct epd_shard *s, const uint8_t id[16],
+    uint64_t lsn, struct epd_why *why);
+int epd_shard_rollback_at(struct epd_shard *s, const uint8_t id[16],
+    uint64_t lsn, const char *reason, struct epd_why *why);
+int epd_shard_forget_at(struct epd_shard *s, const uint8_t id[16],
+    uint64_t lsn, struct epd_why *why);
 int epd_shard_commit(struct epd_shard *s, const uint8_t id[16],
     struct epd_why *why);
 int epd_shard_rollback(struct epd_shard *s, const uint8_t id[16],

@@ -2,6 +2,8 @@
 #ifndef EPD_SHARD_WAL_IN_H
 #define EPD_SHARD_WAL_IN_H
 
+#include <time.h>
+
 #include "shard/wal.h"
 
 #define EPD_WAL_TIP "tip"
@@ -17,6 +19,9 @@ enum { EPD_WAL_NAME = 16 };	/* "log.00000001" */
  * 4. flushed: the lsn known durable.  Never above pos.lsn once adopted.
  * 5. again: the tip's, when what is read of the segment was begun.
  *
+ * 6. still: names in the folder are as they were then, if it has not changed
+ *    since: no marker, no next segment, and this one under its name.
+ *
  * The tip's file has a second one behind the first: where the log ended when it
  * was last appended to, published or not.  Whoever flushes learns from it how
  * much one flush makes durable.  Both are written under the workflow's lock.
@@ -24,6 +29,8 @@ enum { EPD_WAL_NAME = 16 };	/* "log.00000001" */
 struct epd_wal {
 	int dirfd, tipfd, fd, flags;
 	int poisoned, lazy;
+	struct timespec changed;	/* the folder, when it was last looked through */
+	int still;			/* and that was long enough before */
 	uint32_t again;
 	int known;			/* seg.uuid is the workflow's */
 	struct epd_metrics *metrics;

@@ -20,11 +20,14 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "shard/wal_in.h"
+
+enum { TICK_MS = 50 };	/* what a file system's times may lag behind */
 
 /* With the lock: everything up to pos is to be durable. */
 static int
@@ -98,15 +101,36 @@ epd_wal_begin(struct epd_wal *w, struct epd_why *why)
 	return epd_wal_switch(w, 1, 0, why);
 }
 
+/*
+ * Whether no name in the folder was made, moved or removed since this was last
+ * asked.  A change soon after another may have the same time.
+ */
+static int
+is_still(struct epd_wal *w)
+{
+	struct timespec now;
+	struct stat st;
+	int still;
+
+	if (fstat(w->dirfd, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now))
+		return w->still = 0;
+	still = w->still && st.st_mtim.tv_sec == w->changed.tv_sec &&
+	    st.st_mtim.tv_nsec == w->changed.tv_nsec;
+	w->changed = st.st_mtim;
+	w->still = (now.tv_sec - st.st_mtim.tv_sec) * 1000 +
+	    (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000 > TICK_MS;
+	return still;
+}
+
 /* Nothing whole at pos: 1 to go on in the next segment, 0 at the end. */
 static int
-adopt_gap(struct epd_wal *w, uint64_t size, struct epd_why *why)
+adopt_gap(struct epd_wal *w, uint64_t size, int still, struct epd_why *why)
 {
 	char next[EPD_WAL_NAME];
 	int rc;
 
 	epd_wal_name(next, w->pos.segment + 1);
-	if (epd_wal_exists(w, next)) {
+	if (!still && epd_wal_exists(w, next)) {
 		if (w->pos.offset < size)
 			return epd_wal_damage(w, why,
 			    "damaged, and another segment follows");
@@ -153,11 +177,12 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 {
 	struct epd_frame f;
 	uint64_t size = 0;
-	int rc = 0;
+	int rc = 0, still;
 
 	if (w->poisoned)
 		return epd_wal_poisoned(why);
-	if (epd_wal_exists(w, EPD_WAL_UNSURE))
+	still = is_still(w);
+	if (!still && epd_wal_exists(w, EPD_WAL_UNSURE))
 		rc = epd_wal_recover(w, why);
 	if (!rc)
 		rc = epd_wal_read_tip(w, 0, why);
@@ -165,7 +190,7 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		return rc;
 	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
 		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
-	rc = epd_wal_same(w);
+	rc = still ? 0 : epd_wal_same(w);
 	if (rc)
 		return rc == -ENOENT ? -ESTALE : rc;
 	w->again = w->tip.again;
@@ -180,7 +205,7 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 			rc = epd_wal_deliver(w, &f, fn, arg, why);
 		}
 		if (!rc)
-			rc = adopt_gap(w, size, why);
+			rc = adopt_gap(w, size, still, why);
 	} while (rc > 0);
 	if (rc)
 		return rc;

@@ -17,9 +17,10 @@ complete_line() {
 }
 
 @test "the long options of every command are those of --help" {
-	for c in epd epd-encode epd-prefill epd-decode epd-state 'epd doctor' \
-		'epd help' 'epd-state ls' 'epd-state show' 'epd-state tree' \
-		'epd-state log' 'epd-state release' 'epd-state rm' \
+	for c in epd epd-encode epd-prefill epd-decode epd-fork epd-handoff \
+		epd-state 'epd doctor' 'epd help' 'epd-state ls' \
+		'epd-state show' 'epd-state tree' 'epd-state log' \
+		'epd-state release' 'epd-state rm' 'epd-state abort' \
 		'epd-state check' 'epd-state gc' 'epd-state metrics'; do
 		$c --help | grep -oE '^ .{5}--[a-z-]+' | grep -oE -- '--.*' |
 			LC_ALL=C sort >want
@@ -33,6 +34,9 @@ complete_line() {
 	[ "$(complete_line 'epd state l')" = $'log\nls' ]
 	[ "$(complete_line 'epd help con')" = config ]
 	[ "$(complete_line 'epd help do')" = doctor ]
+	[ "$(complete_line 'epd fo')" = fork ]
+	[ "$(complete_line 'epd help ha')" = handoff ]
+	[ "$(complete_line 'epd-state ab')" = abort ]
 }
 
 @test "pictures and folders, nothing else" {
@@ -61,6 +65,40 @@ complete_line() {
 	[ "$(complete_line 'epd-state show --workflow=tax s')" = s1 ]
 }
 
+@test "versions of a state behind an @" {
+	epd-prefill -w task -p x
+	epd-prefill task/s1 -p y
+	[ "$(complete_line 'epd-fork ta')" = task/ ]
+	[ "$(complete_line 'epd-fork -n 4 task/')" = task/s1 ]
+	[ "$(complete_line 'epd fork task/s1@')" = $'task/s1@1\ntask/s1@2' ]
+	[ "$(complete_line 'epd-fork task/s1@2')" = task/s1@2 ]
+	[ "$(complete_line 'epd-fork -w task s1@')" = $'s1@1\ns1@2' ]
+	[ "$(complete_line 'epd-state show task/s1@')" = $'task/s1@1\ntask/s1@2' ]
+	[ -z "$(complete_line 'epd-fork task/s9@')" ]
+	[ -z "$(complete_line 'epd-fork none/s1@')" ]
+	[ "$(complete_line 'epd-state abort task/')" = task/s1 ]
+}
+
+@test "a hand-off: states, then workflows; ids of those under way" {
+	epd-prefill -w plan -p x
+	epd-prefill -w work -p x
+	[ "$(complete_line 'epd-handoff ')" = $'plan/\nwork/' ]
+	[ "$(complete_line 'epd-handoff pl')" = plan/ ]
+	[ "$(complete_line 'epd-handoff plan/')" = plan/s1 ]
+	[ "$(complete_line 'epd handoff --timeout 5s plan/s1 wo')" = work ]
+	[ -z "$(complete_line 'epd-handoff plan/s1 work ')" ]
+	[ -z "$(complete_line 'epd-handoff --commit ')" ]
+	id=$(epd-handoff --prepare plan/s1 work)
+	for phase in --commit --abort --adopt --status; do
+		[ "$(complete_line "epd-handoff $phase ")" = "$id" ]
+	done
+	[ "$(complete_line "epd handoff --abort ${id:0:5}")" = "$id" ]
+	[ -z "$(complete_line 'epd-handoff --abort zz')" ]
+	mkdir target.d
+	[ "$(complete_line 'epd-handoff --to tar')" = target.d ]
+	epd-handoff --abort "$id"
+}
+
 @test "features by their first digits, as readline takes them" {
 	f=$(epd-encode "$pictures/000_0.png")
 	[ "$(complete_line 'epd-prefill f')" = f: ]
@@ -74,6 +112,7 @@ complete_line() {
 	[ "$(complete_line 'epd-decode --isa ')" = $'avx2\navx512\nscalar' ]
 	[ "$(complete_line 'epd-decode --isa=s')" = scalar ]
 	[ "$(complete_line 'epd-prefill --role t')" = tool ]
+	[ "$(complete_line 'epd-prefill --reuse ')" = $'exact_prefix\nnone' ]
 	touch chat.json
 	[ "$(complete_line 'epd-prefill --messages ch')" = chat.json ]
 	[ -z "$(complete_line 'epd-decode -n ')" ]

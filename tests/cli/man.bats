@@ -3,7 +3,7 @@
 
 load helper
 
-pages='epd epd-encode epd-prefill epd-decode epd-state'
+pages='epd epd-encode epd-prefill epd-decode epd-fork epd-handoff epd-state'
 
 # A page as plain text; mdoc escapes and macros are enough for a grep.
 page() {
@@ -13,7 +13,7 @@ page() {
 @test "every option of --help is in the page" {
 	for c in $pages; do
 		if [ "$c" = epd-state ]; then
-			for v in ls show tree log release check gc metrics; do
+			for v in ls show tree log release abort check gc metrics; do
 				epd-state $v --help
 			done
 		else

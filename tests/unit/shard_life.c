@@ -200,7 +200,7 @@ forged(uint16_t kind, const void *p, size_t n, struct epd_why *why)
 
 TEST(records_without_a_verb_are_refused_by_name)
 {
-	static const enum epd_kind without[] = {
+	static const uint16_t without[] = {
 		EPD_KIND_WAIT, EPD_KIND_OFFLOAD,
 	};
 	struct epd_why why;
