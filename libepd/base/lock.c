@@ -51,16 +51,28 @@ epd_lock_try(int fd)
 	return set_lock(fd, F_WRLCK, 0, 0);
 }
 
+/* The pid that the file says; 0 if it says none. */
+static long
+signed_by(int fd)
+{
+	char text[16];
+	ssize_t n = epd_file_pread(fd, text, sizeof text - 1, 0);
+
+	text[n > 0 ? n : 0] = '\0';
+	return strtol(text, NULL, 10);
+}
+
 /* Mostly the last holder was this process: then it stands there. */
 static void
 sign(int fd)
 {
-	char text[16], there[17];
-	int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+	const int pid = getpid();
+	char text[16];
+	int n;
 
-	if (epd_file_pread(fd, there, sizeof there, 0) == n &&
-	    !memcmp(there, text, (size_t)n))
+	if (signed_by(fd) == pid)
 		return;
+	n = snprintf(text, sizeof text, "%d\n", pid);
 	if (!epd_file_pwrite(fd, text, (size_t)n, 0) && ftruncate(fd, n) < 0)
 		return;
 }
@@ -69,12 +81,8 @@ sign(int fd)
 static int
 held(int fd, uint64_t timeout_ms, struct epd_why *why)
 {
-	char text[16];
-	ssize_t n = epd_file_pread(fd, text, sizeof text - 1, 0);
-	long pid;
+	const long pid = signed_by(fd);
 
-	text[n > 0 ? n : 0] = '\0';
-	pid = strtol(text, NULL, 10);
 	if (pid > 0)
 		return epd_why(why, EPD_ELOCKED,
 		    "held by process %ld for more than %llu ms", pid,

@@ -254,7 +254,8 @@ int
 epd_wal_step(struct epd_wal *w, uint64_t size, struct epd_frame *f,
     struct epd_why *why)
 {
-	int rc = frame_at(w, w->pos.offset, size, f);
+	int rc = w->pos.offset < size ?
+	    frame_at(w, w->pos.offset, size, f) : 0;
 
 	if (rc < 0)
 		return epd_why(why, rc, "log.%08u: %s", w->pos.segment,
