@@ -24,8 +24,9 @@ static const struct cli_option options[] = {
 static const char *const usage[] = {
 	"[-jqv] [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
 	"--prepare [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
-	"--commit | --abort | --adopt ID",
-	"--status [ID]",
+	"--commit ID ...",
+	"--abort | --adopt [--reason TEXT] ID ...",
+	"--status [ID ...]",
 	NULL
 };
 
@@ -185,12 +186,25 @@ by_id(struct handoff *x, const char *hex)
 		cli_line(&x->cli, epd_ref_format(ref, h.from, h.state, 0));
 }
 
+/* One that neither ended nor was rolled back: it stands. */
+static void
+tell_standing(struct handoff *x, const struct epd_handed *h)
+{
+	char hex[33];
+
+	epd_hex_format(hex, h->id, 16);
+	if (!x->cli.quiet)
+		cli_say(&x->cli, "hand-off %s stands: --commit or --abort "
+		    "ends it", hex);
+}
+
 /* A hand-off that cannot go on is rolled back, unless it only waits. */
 static void
 whole(struct handoff *x, const char *operand)
 {
 	struct epd_handed h = {0}, back;
 	struct epd_why why = {{0}};
+	uint8_t id[16];
 	char hex[33];
 	int rc = epd_flow_handoff_prepare(x->s, &x->offer, &h, &why);
 
@@ -202,16 +216,24 @@ whole(struct handoff *x, const char *operand)
 			cli_line(&x->cli, hex);
 		return;
 	}
-	if (rc == 0) {
-		rc = epd_flow_handoff_commit(x->s, h.id, &h, &why);
-		if (rc < 0 && rc != EPD_ETIMEOUT && rc != EPD_EUNSURE)
-			(void)epd_flow_handoff_abort(x->s, h.id,
-			    "it could not be carried out", &back, NULL);
-	}
-	if (rc < 0)
+	if (rc < 0) {
 		cli_fail(&x->cli, operand, rc, &why);
-	else
+		return;
+	}
+	memcpy(id, h.id, sizeof id);
+	rc = epd_flow_handoff_commit(x->s, id, &h, &why);
+	if (rc == 0) {
 		print_target(x, &h);
+		return;
+	}
+	cli_fail(&x->cli, operand, rc, &why);
+	memcpy(h.id, id, sizeof id);
+	if (rc == EPD_ETIMEOUT || rc == EPD_EUNSURE)
+		tell_standing(x, &h);
+	else if (rc != EPD_EABORTED && rc != EPD_ENOTHING &&
+	    epd_flow_handoff_abort(x->s, id, "it could not be carried out",
+	    &back, NULL) < 0)
+		tell_standing(x, &h);
 }
 
 static void
@@ -238,6 +260,26 @@ status(struct handoff *x, int n, char **operand)
 	}
 }
 
+/* What goes with what; n operands. */
+static void
+check_use(struct handoff *x, int n)
+{
+	struct cli *c = &x->cli;
+	const int new = !x->phase || x->phase == PREPARE;
+
+	if (!new && (x->offer.store || x->offer.timeout_ms))
+		cli_usage(c, "--to and --timeout are said when a hand-off "
+		    "begins");
+	if (x->reason && x->phase != ABORT && x->phase != ADOPT)
+		cli_usage(c, "--reason goes with --abort and --adopt");
+	if (n == 0 && x->phase != STATUS)
+		cli_usage(c, new ? "no state" : "no ID");
+	if (new && n > 2)
+		cli_usage(c, "a state and a workflow, no more");
+	if (!x->reason)
+		x->reason = "by command";
+}
+
 int
 main(int argc, char **argv)
 {
@@ -247,21 +289,16 @@ main(int argc, char **argv)
 	int first, n, rc;
 
 	x.offer.workflow = "";
-	x.reason = "by command";
 	first = cli_begin(c, &command, &x, argc, argv);
 	n = argc - first;
-	if (x.phase != STATUS && n == 0)
-		cli_usage(c, x.phase && x.phase != PREPARE ? "no ID" :
-		    "no state");
-	x.s = cli_store(c, 0);
+	check_use(&x, n);
+	x.s = x.phase == STATUS ? cli_look(c) : cli_store(c, 0);
 	if (x.phase == STATUS) {
 		status(&x, n, argv + first);
 	} else if (x.phase && x.phase != PREPARE) {
 		for (int i = first; i < argc; i++)
 			by_id(&x, argv[i]);
 	} else {
-		if (n > 2)
-			cli_usage(c, "a state and a workflow, no more");
 		if (n == 2)
 			x.offer.workflow = argv[first + 1];
 		rc = cli_ref(c, x.s, argv[first], &x.offer.state, &why);

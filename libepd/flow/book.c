@@ -11,18 +11,13 @@
  * just found is no end of the walk.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "flow/book.h"
 #include "flow/runs.h"
 #include "page/page.h"
-
-enum { UNIT = 4096 };		/* a tmpfs gives whole pages of memory */
 
 static int
 push(struct epd_chain *c, uint64_t node)
@@ -70,43 +65,6 @@ epd_chain_free(struct epd_chain *c)
 {
 	epd_free(c->node);
 	*c = (struct epd_chain){0};
-}
-
-/* ---- runs in memory ---- */
-
-struct found {
-	int dirfd;
-	struct epd_book_run *v;
-	size_t n, cap;
-};
-
-/* A file of several names weighs on each of them alike. */
-static int
-found(void *arg, const char *name)
-{
-	struct found *f = arg;
-	struct stat st;
-	uint64_t run, bytes;
-
-	if (epd_run_parse(name, &run) ||
-	    fstatat(f->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
-	    !S_ISREG(st.st_mode))
-		return 0;
-	bytes = (uint64_t)st.st_size / (st.st_nlink ? st.st_nlink : 1);
-
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 64;
-		void *p = epd_realloc(f->v, cap * sizeof *f->v);
-
-		if (!p)
-			return -ENOMEM;
-		f->v = p;
-		f->cap = cap;
-	}
-	f->v[f->n++] = (struct epd_book_run){
-		run, (bytes + UNIT - 1) / UNIT * UNIT,
-	};
-	return 0;
 }
 
 static int
@@ -213,10 +171,9 @@ count(struct epd_book *b, struct epd_shard *s)
 
 int
 epd_book_open(struct epd_book *out, const struct epd_workflow *w,
-    struct epd_why *why)
+    struct epd_names *names, struct epd_why *why)
 {
 	struct epd_book b = {0};
-	struct found f = { .dirfd = w->runs };
 	struct epd_lease lease;
 	struct epd_state st;
 	int rc = epd_shard_next(w->shard, 0, &st);
@@ -233,9 +190,7 @@ epd_book_open(struct epd_book *out, const struct epd_workflow *w,
 	if (rc == EPD_ENOSTATE)
 		rc = 0;
 	if (rc == 0 && w->runs >= 0)
-		rc = epd_dir_each(w->runs, found, &f);
-	b.run = f.v;
-	b.nruns = f.n;
+		rc = epd_book_runs(&b, w->runs, names);
 	if (rc < 0) {
 		epd_book_close(&b);
 		return epd_why(why, rc, "%s: %s", w->name, epd_strerror(rc));

@@ -34,8 +34,24 @@ struct epd_book {
 	} *run;				/* those in memory, ascending */
 	size_t nruns;
 };
+/*
+ * Names of files that have several, of the whole tier, gathered when a file's
+ * bytes do not divide: the first names have one more.  Without (NULL) the odd
+ * bytes are nobody's.
+ */
+struct epd_names {
+	struct epd_memory *memory;
+	struct epd_named {
+		uint64_t ino, run;
+	} *v;
+	size_t n;
+	int made;
+};
+void epd_names_free(struct epd_names *t);
+/* The runs in a folder, by no order; part of opening. */
+int epd_book_runs(struct epd_book *b, int dirfd, struct epd_names *names);
 int epd_book_open(struct epd_book *b, const struct epd_workflow *w,
-    struct epd_why *why);
+    struct epd_names *names, struct epd_why *why);
 void epd_book_close(struct epd_book *b);
 const struct epd_book_node *epd_book_find(const struct epd_book *b,
     uint64_t node);

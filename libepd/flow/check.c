@@ -314,7 +314,7 @@ check_runs(struct check *c, struct epd_workflow *w)
 	struct epd_state st;
 	uint32_t after = 0;
 	char *seen = NULL;
-	int rc = epd_book_open(&b, w, c->why);
+	int rc = epd_book_open(&b, w, NULL, c->why);
 
 	if (rc == 0 && !(seen = epd_calloc(b.nruns + 1, 1)))
 		rc = -ENOMEM;

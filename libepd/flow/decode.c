@@ -101,10 +101,16 @@ static int
 take_lease(struct batch *b, struct lane *l, struct epd_state *st,
     struct epd_why *why)
 {
+	const struct epd_lease lost = {
+		.state = l->ref->state, .kind = EPD_LEASE_DECODE,
+	};
 	int rc = epd_shard_lease(l->w->shard, l->ref->state, 0,
 	    EPD_LEASE_DECODE, (uint64_t)b->s->store->config.lease_ms,
 	    &l->lease, why);
 
+	if (rc == EPD_EUNSURE)
+		epd_store_owe(b->s->store, l->w->name, &lost,
+		    epd_shard_lsn(l->w->shard));
 	l->renew_ns = due(b);
 	return rc < 0 ? rc : epd_shard_state(l->w->shard, l->ref->state, st);
 }
@@ -195,7 +201,8 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 	/* Unless it went with the version. */
 	if (l->lease && l->w && (rc < 0 || !drawn) && epd_shard_drop(
 	    l->w->shard, l->lease, "nothing was drawn", NULL) < 0)
-		epd_store_owe(b->s->store, l->w->name, l->lease);
+		epd_store_owe(b->s->store, l->w->name, &(struct epd_lease){
+		    .id = l->lease }, 0);
 	l->lease = 0;
 	if (rc < 0 && !*l->end.why.text)
 		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));

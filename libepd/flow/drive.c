@@ -9,9 +9,14 @@
  *	COMMITTED	COMMITTED	forget at the source
  *	-		READY		roll back at the target: the source did
  *	-		COMMITTED	forget at the target
+ *	-		ADOPTED		offer it again, if the source rolled back
+ *					unknowing; or forget at the target
  *
- * ADOPTED goes on as COMMITTED does.  A step is made durable before the other
- * log rests on it.  Two that drive at once both find each step done.
+ * ADOPTED else goes on as COMMITTED does.  A step is made durable before the other
+ * log rests on it.  Two that drive at once both find each step done; a step that
+ * the shard refuses was overtaken, and the logs are read again.  Who pulls too
+ * late makes a second half of what has ended: a step is about the half that was
+ * seen, no other.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,41 +37,48 @@ freed(void *arg, uint64_t run)
 
 /* Durable, then decided; what that freed is unlinked. */
 static int
-commit(struct epd_half *half, struct epd_half *rests_on, const uint8_t id[16],
+commit(struct epd_pair *p, struct epd_half *half, struct epd_half *rests_on,
     struct epd_why *why)
 {
 	int rc = epd_shard_sync(rests_on->w.shard, why);
 
 	if (rc == 0)
-		rc = epd_shard_commit(half->w.shard, id, why);
+		rc = epd_shard_commit_at(half->w.shard, p->id, half->h.lsn,
+		    why);
 	epd_shard_tell(half->w.shard, freed, half);
+	/* It may be forgotten by others before it is looked at again. */
+	p->committed |= rc == 0;
 	return rc;
 }
 
 static int
-rollback(struct epd_half *half, const uint8_t id[16], const char *reason,
+rollback(struct epd_pair *p, struct epd_half *half, const char *reason,
     struct epd_why *why)
 {
-	int rc = epd_shard_rollback(half->w.shard, id, reason, why);
+	int rc = epd_shard_rollback_at(half->w.shard, p->id, half->h.lsn,
+	    reason, why);
 
 	epd_shard_tell(half->w.shard, freed, half);
+	p->undone |= rc == 0 && half == &p->src;
 	return rc;
 }
 
 static int
-forget(struct epd_half *half, struct epd_half *rests_on, const uint8_t id[16],
+forget(struct epd_pair *p, struct epd_half *half, struct epd_half *rests_on,
     struct epd_why *why)
 {
 	int rc = epd_shard_sync(rests_on->w.shard, why);
 
-	return rc < 0 ? rc : epd_shard_forget(half->w.shard, id, why);
+	return rc < 0 ? rc : epd_shard_forget_at(half->w.shard, p->id,
+	    half->h.lsn, why);
 }
 
 static int
 waits(const struct epd_half *half, struct epd_why *why)
 {
-	return epd_why(why, EPD_ETIMEOUT, "%s of %s cannot be reached; it "
-	    "waits", half->workflow, half->store);
+	return epd_why(why, EPD_ETIMEOUT, "it waits for %s of %s, which cannot "
+	    "be reached: %s", half->workflow, half->store, *half->why.text ?
+	    half->why.text : epd_strerror(half->gone));
 }
 
 /* The source is pinned and nothing is decided. */
@@ -75,23 +87,29 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
     struct epd_why *why)
 {
 	const unsigned target = p->dst.h.phase;
+	int rc;
 
 	if (target == EPD_ADOPTED)
-		return commit(&p->src, &p->dst, p->id, why);
+		return commit(p, &p->src, &p->dst, why);
 	if (target == EPD_COMMITTED)
 		return epd_why(why, EPD_ECORRUPT, "the target committed what "
 		    "its source has not");
 	if (goal == EPD_GOAL_ABORT)
-		return rollback(&p->src, p->id, reason, why);
+		return rollback(p, &p->src, reason, why);
 	if (epd_pair_expired(p) && !(goal == EPD_GOAL_COMMIT &&
 	    target == EPD_READY))
-		return rollback(&p->src, p->id, "its time was over", why);
+		return rollback(p, &p->src, "its time was over", why);
 	if (goal == EPD_GOAL_SETTLE)
 		return 0;
 	if (!p->dst.s)
 		return waits(&p->dst, why);
-	return target == EPD_READY ? commit(&p->src, &p->dst, p->id, why) :
-	    epd_pair_pull(p, why);
+	if (target == EPD_READY)
+		return commit(p, &p->src, &p->dst, why);
+	rc = epd_pair_pull(p, why);
+	/* It expired: nobody will have it, and it need not wait for that. */
+	if (rc == EPD_ENOSTATE)
+		(void)rollback(p, &p->src, "it expired", NULL);
+	return rc;
 }
 
 static int
@@ -100,39 +118,88 @@ committed(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 	if (!p->dst.s)
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
 	if (p->dst.h.phase == EPD_READY)
-		return commit(&p->dst, &p->src, p->id, why);
+		return commit(p, &p->dst, &p->src, why);
 	if (p->dst.h.phase)
-		return forget(&p->src, &p->dst, p->id, why);
+		return forget(p, &p->src, &p->dst, why);
 	return epd_why(why, EPD_ECORRUPT, "the target knows nothing of what "
 	    "its source committed");
+}
+
+/*
+ * Adopted while the source, which could not know, rolled back.  Where nobody has
+ * gone on with what it kept, the adopter's is the one that stays.
+ */
+static int
+offer_again(struct epd_pair *p, struct epd_why *why)
+{
+	struct epd_handoff h = {
+		.state = p->dst.h.peer_state, .version = p->dst.h.peer_version,
+		.store = p->src.s == p->dst.s ? "" : p->dst.store,
+		.workflow = p->dst.workflow,
+	};
+
+	memcpy(h.id, p->id, 16);
+	memcpy(h.peer, p->dst.uuid, 16);
+	return epd_shard_prepare(p->src.w.shard, &h, why);
 }
 
 /* The source knows of nothing. */
 static int
 unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 {
+	int rc = EPD_ENOSTATE;
+
 	if (!p->src.s)
 		return goal == EPD_GOAL_SETTLE ||
 		    p->dst.h.phase >= EPD_COMMITTED ? 0 : waits(&p->src, why);
 	if (p->dst.h.phase == EPD_READY)
-		return rollback(&p->dst, p->id, "its source rolled back", why);
-	return forget(&p->dst, &p->src, p->id, why);
+		return rollback(p, &p->dst, "its source rolled back", why);
+	if (p->dst.h.phase == EPD_ADOPTED)
+		rc = offer_again(p, why);
+	if (rc == EPD_EVERSION)
+		epd_log(&p->src.s->log, "op=adopted why=\"%s/s%u has gone on, "
+		    "and so may who adopted it\"", p->src.workflow,
+		    p->dst.h.peer_state);
+	return rc != EPD_ENOSTATE && rc != EPD_EVERSION ? rc :
+	    forget(p, &p->dst, &p->src, why);
 }
 
 static int
 step(struct epd_pair *p, enum epd_goal goal, const char *reason,
     struct epd_why *why)
 {
-	int rc;
-
 	if (p->src.h.phase == EPD_PREPARED)
-		rc = prepared(p, goal, reason, why);
-	else if (p->src.h.phase)
-		rc = committed(p, goal, why);
-	else
-		rc = unknown(p, goal, why);
-	/* Another drove it on meanwhile: look again. */
-	return rc == EPD_EABORTED || rc == EPD_ESTATUS ? 0 : rc;
+		return prepared(p, goal, reason, why);
+	if (p->src.h.phase)
+		return committed(p, goal, why);
+	return unknown(p, goal, why);
+}
+
+/* The source still has what it offered: it was rolled back. */
+static int
+is_back(struct epd_pair *p)
+{
+	struct epd_state st;
+
+	return p->undone || (p->src.s && !p->src.h.phase &&
+	    epd_shard_state(p->src.w.shard, p->state, &st) == 0);
+}
+
+/* Nothing more can be done.  refused: by the last step, or 0. */
+static int
+ended(struct epd_pair *p, enum epd_goal goal, int refused, struct epd_why *why)
+{
+	if (goal == EPD_GOAL_SETTLE || p->committed)
+		return goal == EPD_GOAL_ABORT ? epd_why(why, EPD_ESTATUS,
+		    "it was committed") : 0;
+	if (p->src.h.phase || p->dst.h.phase)
+		return refused ? refused : epd_why(why, EPD_ETIMEOUT,
+		    "it does not go on");
+	if (!is_back(p))
+		return epd_why(why, EPD_ENOTHING, "it ended meanwhile, and its "
+		    "source has the state no more");
+	return goal == EPD_GOAL_ABORT ? 0 : epd_why(why, EPD_EABORTED, "it "
+	    "was rolled back: its source has the state");
 }
 
 int
@@ -143,8 +210,10 @@ epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
 	int rc = 0;
 
 	for (int i = 0; i < STEPS; i++) {
-		if ((rc = epd_pair_look(p, why)) < 0)
-			return rc;
+		int looked = epd_pair_look(p, why);
+
+		if (looked < 0)
+			return looked;
 		if (!p->src.h.phase && !p->dst.h.phase)
 			break;
 		/* Nothing came of the last step: it waits for somebody. */
@@ -152,15 +221,11 @@ epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
 			break;
 		source = p->src.h.phase;
 		target = p->dst.h.phase;
-		if ((rc = step(p, goal, reason, why)) < 0)
+		rc = step(p, goal, reason, why);
+		if (rc < 0 && rc != EPD_EABORTED && rc != EPD_ESTATUS)
 			return rc;
 	}
-	if (goal == EPD_GOAL_COMMIT && !p->committed)
-		return epd_why(why, EPD_EABORTED, "%s",
-		    epd_strerror(EPD_EABORTED));
-	if (goal == EPD_GOAL_ABORT && p->committed)
-		return epd_why(why, EPD_ESTATUS, "it was committed");
-	return 0;
+	return ended(p, goal, rc, why);
 }
 
 /* JSON for people: where it came from. */
@@ -173,14 +238,14 @@ note(const struct epd_pair *p, char text[EPD_REF_TEXT + 80])
 	    (unsigned long long)p->src.h.lsn);
 }
 
-/* Whether the state that is ready has the pages of this one. */
+/* Whether the state that is ready is known to have other pages than this one. */
 static int
-is_ours(struct epd_pair *p, const struct epd_whole *f, uint32_t state)
+is_anothers(struct epd_pair *p, const struct epd_whole *f, uint32_t state)
 {
 	struct epd_version v;
 
 	return epd_shard_version(p->dst.w.shard, state, 1, &v) == 0 &&
-	    epd_version_run(&v, 0) == epd_version_run(&f->v, 0);
+	    epd_version_run(&v, 0) != epd_version_run(&f->v, 0);
 }
 
 int
@@ -189,8 +254,8 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 	struct epd_handoff h = {
 		.target = 1, .peer_state = p->src.h.state,
 		.peer_version = p->src.h.version, .peer_lsn = p->src.h.lsn,
-		.store = p->src.store, .workflow = p->src.workflow,
-		.deadline_ms = p->src.h.deadline_ms,
+		.store = p->src.s == p->dst.s ? "" : p->src.store,
+		.workflow = p->src.workflow, .deadline_ms = p->src.h.deadline_ms,
 	};
 	char text[EPD_REF_TEXT + 80];
 	struct epd_whole f;
@@ -207,7 +272,7 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 	f.v.note = epd_span_str(text);
 	rc = epd_whole_features(&f, p->src.s, p->dst.s, &p->moved, why);
 	if (rc == 0)
-		rc = epd_whole_pages(&f, p->src.w.runs, p->dst.w.runs,
+		rc = epd_whole_pages(&f, p->src.w.runs, p->dst.s, &p->dst.w,
 		    &p->moved, why);
 	/* What it rests on is in the source's log for good. */
 	if (rc == 0)
@@ -216,7 +281,7 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 		rc = epd_shard_ready(p->dst.w.shard, &h, &f.traits, &f.v,
 		    &state, why);
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
-	    !is_ours(p, &f, state)))
+	    is_anothers(p, &f, state)))
 		epd_whole_undo(&f, p->dst.w.runs);
 	epd_whole_free(&f);
 	return rc;

@@ -226,6 +226,9 @@ epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
 {
 	int rc;
 
+	/* What is computed on given pages is no better than they are. */
+	if (q->given)
+		epd_run_given(q->fresh);
 	do
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
 	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);

@@ -1,13 +1,26 @@
 /* handoff.c - the verbs of a hand-off. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "flow/pair.h"
 
 /* ---- prepare ---- */
+
+/* Whether the path that a person gave leads to this store. */
+static int
+is_here(const struct epd_store *s, const char *path)
+{
+	char *real = realpath(path, NULL);
+	int here = real && !strcmp(real, s->path);
+
+	free(real);
+	return here;
+}
 
 /* The target's workflow, and its uuid and place for the source's log. */
 static int
@@ -23,7 +36,7 @@ make_target(struct epd_store *s, const struct epd_offer *o,
 
 	*dst = (struct epd_half){ .s = s, .near = 1 };
 	dst->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
-	if (o->store) {
+	if (o->store && !is_here(s, o->store)) {
 		dst->near = 0;
 		rc = epd_store_open(&dst->s, &other, why);
 	}
@@ -39,45 +52,84 @@ make_target(struct epd_store *s, const struct epd_offer *o,
 	return rc;
 }
 
+/* unmade: nothing came of it, and nobody was told a new workflow's name. */
 static void
-drop_target(struct epd_half *dst)
+drop_target(struct epd_half *dst, int unmade)
 {
+	char name[EPD_WORKFLOW];
+
+	unmade = unmade && dst->w.shard && epd_shard_lsn(dst->w.shard) == 0;
+	memcpy(name, dst->w.name, sizeof name);
 	epd_workflow_close(&dst->w);
+	if (unmade && epd_file_remove(dst->s->workflows, name) == 0)
+		(void)epd_memory_remove(dst->s->memory, name);
 	if (!dst->near)
 		epd_store_close(dst->s);
 }
 
+/* What may be refused before anything is made. */
 static int
-offer(struct epd_store *s, const struct epd_offer *o, struct epd_workflow *src,
-    struct epd_half *dst, uint8_t id[16], struct epd_why *why)
+may_offer(struct epd_workflow *src, const struct epd_offer *o,
+    uint32_t *version, struct epd_why *why)
 {
-	struct epd_handoff h = {
-		.state = o->state.state, .version = o->state.version,
-		.store = dst->s->path, .workflow = dst->w.name,
-		.deadline_ms = epd_clock_boot_ns() / 1000000 + (o->timeout_ms ?
-		    o->timeout_ms : (uint64_t)s->config.handoff_ms),
-	};
 	struct epd_state st;
-	uint8_t uuid[16];
 	int rc = epd_shard_state(src->shard, o->state.state, &st);
 
 	if (rc < 0)
 		return epd_why(why, rc, "%s", epd_strerror(rc));
 	if (st.status == EPD_SUSPECT)
 		return epd_why(why, EPD_ESUSPECT, "it is SUSPECT");
-	if (!h.version)
-		h.version = st.versions;
+	if (o->state.version > st.versions)
+		return epd_why(why, EPD_ENOTHING, "it has no version @%u",
+		    o->state.version);
+	*version = o->state.version ? o->state.version : st.versions;
+	return 0;
+}
+
+static int
+offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
+    struct epd_workflow *src, struct epd_half *dst, struct epd_handoff *h,
+    struct epd_why *why)
+{
+	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
+	    (uint64_t)s->config.handoff_ms;
+	uint8_t uuid[16];
+	int rc;
+
+	*h = (struct epd_handoff){
+		.phase = EPD_PREPARED,
+		.state = o->state.state, .version = version,
+		.store = dst->near ? "" : dst->s->path,
+		.workflow = dst->w.name,
+		.deadline_ms = epd_clock_boot_ns() / 1000000 + ms,
+	};
 	epd_shard_uuid(src->shard, uuid);
 	if (!memcmp(uuid, dst->uuid, 16))
 		return epd_why(why, EPD_EUSAGE, "it is in that workflow");
-	if (getrandom(h.id, sizeof h.id, 0) != (ssize_t)sizeof h.id)
+	if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
 		return epd_why(why, -EIO, "no randomness to be had");
-	rc = epd_clock_boot_id(h.boot);
+	rc = epd_clock_boot_id(h->boot);
 	if (rc < 0)
 		return epd_why(why, rc, "boot id: %s", epd_strerror(rc));
-	memcpy(h.peer, dst->uuid, 16);
-	memcpy(id, h.id, 16);
-	return epd_shard_prepare(src->shard, &h, why);
+	memcpy(h->peer, dst->uuid, 16);
+	return epd_shard_prepare(src->shard, h, why);
+}
+
+/* It is prepared, whatever may be read of it now. */
+static void
+tell_offered(struct epd_store *s, struct epd_workflow *src,
+    const struct epd_handoff *h, struct epd_handed *out)
+{
+	struct epd_pair p;
+
+	*out = (struct epd_handed){ .source = h->phase };
+	memcpy(out->id, h->id, 16);
+	if (epd_pair_open(&p, s, src, h, NULL) < 0)
+		return;
+	p.src.h = *h;
+	(void)epd_pair_look(&p, NULL);
+	epd_pair_tell(&p, out);
+	epd_pair_close(&p);
 }
 
 int
@@ -87,8 +139,7 @@ epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
 	struct epd_workflow src;
 	struct epd_handoff h;
 	struct epd_half dst;
-	struct epd_pair p;
-	uint8_t id[16];
+	uint32_t version = 0;
 	int rc;
 
 	if (o->state.kind != EPD_REF_STATE)
@@ -97,16 +148,15 @@ epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
 	if (rc < 0)
 		return rc;
 	(void)epd_flow_handoff_settle(s, &src);
-	rc = make_target(s, o, &dst, why);
-	if (rc == 0)
-		rc = offer(s, o, &src, &dst, id, why);
-	drop_target(&dst);
-	if (rc == 0)
-		rc = epd_shard_handoff(src.shard, id, &h);
-	if (rc == 0 && (rc = epd_pair_open(&p, s, &src, &h, why)) == 0) {
-		rc = epd_pair_look(&p, why);
-		epd_pair_tell(&p, out);
-		epd_pair_close(&p);
+	rc = may_offer(&src, o, &version, why);
+	if (rc == 0) {
+		rc = make_target(s, o, &dst, why);
+		if (rc == 0)
+			rc = offer(s, o, version, &src, &dst, &h, why);
+		if (rc == 0)
+			tell_offered(s, &src, &h, out);
+		drop_target(&dst, rc < 0 && rc != EPD_EUNSURE &&
+		    !*o->workflow);
 	}
 	epd_workflow_close(&src);
 	return rc;
@@ -119,6 +169,8 @@ struct search {
 	const uint8_t *id;
 	char workflow[EPD_WORKFLOW];	/* that has a half, the source's first */
 	int source;
+	int failed;			/* rc of one that could not be read */
+	struct epd_why why;
 };
 
 static int
@@ -127,9 +179,18 @@ search_one(void *arg, const char *name)
 	struct search *x = arg;
 	struct epd_workflow w;
 	struct epd_handoff h;
+	struct epd_why why = {{0}};
+	int rc;
 
-	if (x->source || epd_workflow_open(&w, x->s, name, 1, NULL) < 0)
+	if (x->source)
 		return 0;
+	if ((rc = epd_workflow_open(&w, x->s, name, 1, &why)) < 0) {
+		if (rc != EPD_ENOTHING && !x->failed) {
+			x->failed = rc;
+			x->why = why;
+		}
+		return 0;
+	}
 	if (epd_shard_handoff(w.shard, x->id, &h) == 0) {
 		memcpy(x->workflow, w.name, sizeof x->workflow);
 		x->source = !h.target;
@@ -150,28 +211,24 @@ with_pair(struct epd_store *s, const uint8_t id[16],
 	struct epd_pair p;
 	int rc = epd_workflow_each(s, search_one, &x);
 
+	if (rc == 0 && !*x.workflow && x.failed)
+		return epd_why(why, x.failed, "%s", x.why.text);
 	if (rc == 0 && !*x.workflow)
 		rc = EPD_ENOTHING;
 	if (rc < 0)
-		return epd_why(why, rc, "no such hand-off in this store: it "
+		return epd_why(why, rc, "%s", rc != EPD_ENOTHING ?
+		    epd_strerror(rc) : "no such hand-off in this store: it "
 		    "ended, or was never begun");
-	if ((rc = epd_workflow_open(&w, s, x.workflow, 0, why)) < 0)
+	if ((rc = epd_workflow_open(&w, s, x.workflow, !s->procs, why)) < 0)
 		return rc;
 	rc = epd_shard_handoff(w.shard, id, &h);
 	if (rc < 0)
 		rc = epd_why(why, EPD_ENOTHING, "it ended meanwhile");
 	if (rc == 0 && (rc = epd_pair_open(&p, s, &w, &h, why)) == 0) {
 		rc = epd_pair_look(&p, why);
-		epd_pair_tell(&p, out);
 		if (rc == 0)
 			rc = fn(&p, reason, why);
-		out->to_state = p.to_state;
-		out->source = p.src.h.phase;
-		out->target = p.dst.h.phase;
-		out->linked = p.moved.linked;
-		out->copied = p.moved.copied;
-		out->bytes = p.moved.bytes;
-		out->missing = p.moved.missing;
+		epd_pair_tell(&p, out);
 		epd_pair_close(&p);
 	}
 	epd_workflow_close(&w);
@@ -190,15 +247,27 @@ do_abort(struct epd_pair *p, const char *reason, struct epd_why *why)
 	return epd_pair_drive(p, EPD_GOAL_ABORT, reason, why);
 }
 
+/* What may be over in a moment says nothing of whether the source is. */
+static int
+passes(int rc)
+{
+	return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
+	    rc == -EINTR || rc == -EAGAIN || rc == EPD_ELOCKED;
+}
+
 static int
 do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 {
 	int rc;
 
+	if (p->dst.h.phase > EPD_READY)
+		return 0;
 	if (p->src.s)
 		return epd_why(why, EPD_ESTATUS, "its source %s of %s can be "
 		    "reached: --commit asks it", p->src.workflow,
 		    p->src.store);
+	if (passes(p->src.gone))
+		return epd_why(why, p->src.gone, "%s", p->src.why.text);
 	if (p->dst.h.phase != EPD_READY)
 		return epd_why(why, EPD_ESTATUS, "the target is not ready");
 	rc = epd_shard_adopt(p->dst.w.shard, p->id, reason, why);
@@ -249,33 +318,58 @@ struct each {
 	int (*fn)(void *arg, const struct epd_handed *h);
 	void *arg;
 	struct epd_why *why;
+	int failed;		/* rc of the first that could not be read */
 };
+
+/* One that is damaged does not hide the others. */
+static int
+cannot(struct each *e, int rc, const struct epd_why *why)
+{
+	if (!e->failed) {
+		e->failed = rc;
+		epd_why(e->why, rc, "%s", why->text);
+	}
+	return 0;
+}
+
+static int
+each_half(struct each *e, struct epd_workflow *w, const struct epd_handoff *h)
+{
+	struct epd_why why = {{0}};
+	struct epd_handed told;
+	struct epd_handoff mine = *h;
+	struct epd_pair p;
+	int rc = epd_pair_open(&p, e->s, w, h, &why), seen;
+
+	if (rc < 0)
+		return cannot(e, rc, &why);
+	if ((rc = epd_pair_look(&p, &why)) < 0) {
+		(mine.target ? &p.dst : &p.src)->h = mine;
+		cannot(e, rc, &why);
+	}
+	/* Of two halves in one store the source tells of both. */
+	seen = p.dst.near && p.src.h.phase && p.src.s == e->s;
+	epd_pair_tell(&p, &told);
+	epd_pair_close(&p);
+	return seen || (!told.source && !told.target) ? 0 :
+	    e->fn(e->arg, &told);
+}
 
 static int
 each_one(void *arg, const char *name)
 {
 	struct each *e = arg;
-	struct epd_handoff h = {0};
+	struct epd_why why = {{0}};
+	struct epd_handoff h;
 	struct epd_workflow w;
-	struct epd_handed told;
-	struct epd_pair p;
 	uint64_t lsn = 0;
-	int rc = epd_workflow_open(&w, e->s, name, 1, e->why);
+	int rc = epd_workflow_open(&w, e->s, name, 1, &why);
 
 	if (rc < 0)
-		return rc == EPD_ENOTHING ? 0 : rc;
+		return rc == EPD_ENOTHING ? 0 : cannot(e, rc, &why);
 	while (rc == 0 && epd_shard_handoff_next(w.shard, lsn, &h) == 0) {
 		lsn = h.lsn;
-		if ((rc = epd_pair_open(&p, e->s, &w, &h, e->why)) < 0)
-			break;
-		/* Of two halves in one store the source tells of both. */
-		rc = epd_pair_look(&p, e->why);
-		if (rc == 0 && !(h.target && p.src.h.phase &&
-		    p.src.s == e->s)) {
-			epd_pair_tell(&p, &told);
-			rc = e->fn(e->arg, &told);
-		}
-		epd_pair_close(&p);
+		rc = each_half(e, &w, &h);
 	}
 	epd_workflow_close(&w);
 	return rc;
@@ -286,14 +380,16 @@ epd_flow_handoff_each(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_handed *h), void *arg,
     struct epd_why *why)
 {
-	struct each e = { s, fn, arg, why };
+	struct each e = { s, fn, arg, why, 0 };
+	int rc = epd_workflow_each(s, each_one, &e);
 
-	return epd_workflow_each(s, each_one, &e);
+	return rc ? rc : e.failed;
 }
 
 struct find {
 	const char *hex;
 	uint8_t id[16];
+	char others[4 * 33 + 1];
 	int n;
 };
 
@@ -302,13 +398,15 @@ find_one(void *arg, const struct epd_handed *h)
 {
 	struct find *f = arg;
 	char hex[33];
+	size_t n = strlen(f->others);
 
 	epd_hex_format(hex, h->id, 16);
-	if (!strncmp(hex, f->hex, strlen(f->hex)) &&
-	    (f->n == 0 || memcmp(f->id, h->id, 16))) {
-		memcpy(f->id, h->id, 16);
-		f->n++;
-	}
+	if (strncmp(hex, f->hex, strlen(f->hex)) ||
+	    (f->n && !memcmp(f->id, h->id, 16)))
+		return 0;
+	memcpy(f->id, h->id, 16);
+	if (f->n++ < 4)
+		snprintf(f->others + n, sizeof f->others - n, " %s", hex);
 	return 0;
 }
 
@@ -324,12 +422,12 @@ epd_flow_handoff_find(struct epd_store *s, const char *hex, uint8_t id[16],
 		return epd_why(why, EPD_EUSAGE, "%.40s: a hand-off is 4 to 32 "
 		    "lower-case hexadecimal digits", hex);
 	rc = epd_flow_handoff_each(s, find_one, &f, why);
-	if (rc < 0)
-		return rc;
-	if (f.n != 1)
-		return epd_why(why, f.n ? EPD_EAMBIGUOUS : EPD_ENOTHING,
-		    "%s: %s", hex, f.n ? "several hand-offs begin so" :
-		    "no such hand-off: it ended, or was never begun");
+	if (f.n == 0)
+		return rc < 0 ? rc : epd_why(why, EPD_ENOTHING, "%s: no such "
+		    "hand-off: it ended, or was never begun", hex);
+	if (f.n > 1)
+		return epd_why(why, EPD_EAMBIGUOUS, "%s: could be%s%s", hex,
+		    f.others, f.n > 4 ? " ..." : "");
 	memcpy(id, f.id, 16);
 	return 0;
 }

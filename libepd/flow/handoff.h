@@ -47,7 +47,10 @@ int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);
 /*
  * Have the target's half without the source's word, because a person knows that
- * it never comes.  EPD_ESTATUS: the source can be reached, ask it.
+ * it never comes.  A source that comes back all the same commits to it, even if
+ * it had rolled back, unless its state has gone on: then both have one.
+ * Fails: EPD_ESTATUS (the source can be reached, ask it), -ENOMEM and what else
+ * passes (it is not known whether it can be).
  */
 int epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);

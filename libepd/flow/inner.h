@@ -15,8 +15,12 @@ int epd_weights_snapshot(struct epd_store *s, const struct epd_model *m,
 struct stat;
 int epd_file_settled(const struct stat *st);
 
-/* A lease that could not be given back; settle tries those there are. */
-void epd_store_owe(struct epd_store *s, const char *workflow, uint64_t lease);
+/*
+ * A lease that could not be given back; settle tries those there are.  Of one
+ * whose record is unsure id is 0, and `after` the lsn before it.
+ */
+void epd_store_owe(struct epd_store *s, const char *workflow,
+    const struct epd_lease *lease, uint64_t after);
 void epd_store_settle(struct epd_store *s);
 
 /* A feature of this session's model: fp and grid give the rest. */

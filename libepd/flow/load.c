@@ -146,6 +146,7 @@ enter(struct epd_seq *q, const struct epd_run *run, long at,
 		q->name[p->first + i] = p->want[i].name;
 	}
 	q->npages = p->first + p->n;
+	q->given |= epd_run_is_given(run);
 	if (p->rows > q->rows)
 		q->found += p->rows - q->rows;
 	q->rows = p->rows;

@@ -17,7 +17,7 @@ epd_look_open(struct epd_look *out, struct epd_store *s,
 		return rc;
 	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
 	if (rc == 0)
-		rc = epd_book_open(&k.book, &k.w, NULL);
+		rc = epd_book_open(&k.book, &k.w, NULL, NULL);
 	if (rc == 0)
 		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
 		    ref->version, &k.x);

@@ -11,11 +11,15 @@
 
 struct epd_owed {
 	char workflow[EPD_WORKFLOW];
-	uint64_t lease;
+	struct epd_lease lease;
+	uint64_t after;
 };
 
+enum { FRAME = 2 };	/* records that taking a lease writes at most */
+
 void
-epd_store_owe(struct epd_store *s, const char *workflow, uint64_t lease)
+epd_store_owe(struct epd_store *s, const char *workflow,
+    const struct epd_lease *lease, uint64_t after)
 {
 	void *p = epd_realloc(s->owed, (s->nowed + 1) * sizeof *s->owed);
 
@@ -23,19 +27,40 @@ epd_store_owe(struct epd_store *s, const char *workflow, uint64_t lease)
 	if (!p)
 		return;
 	s->owed = p;
-	s->owed[s->nowed] = (struct epd_owed){ .lease = lease };
+	s->owed[s->nowed] = (struct epd_owed){
+		.lease = *lease, .after = after,
+	};
 	memcpy(s->owed[s->nowed++].workflow, workflow, EPD_WORKFLOW);
+}
+
+/* The lease that a record made whose writer was not told its number; or 0. */
+static uint64_t
+unsure(struct epd_store *s, struct epd_shard *shard, const struct epd_owed *o)
+{
+	const struct epd_proc *self = epd_procs_self(s->procs);
+	struct epd_lease l = { .id = o->after };
+
+	while (epd_shard_lease_next(shard, l.id, &l) == 0 &&
+	    l.id <= o->after + FRAME)
+		if (l.state == o->lease.state && l.kind == o->lease.kind &&
+		    l.holder.pid == self->pid && l.holder.start == self->start)
+			return l.id;
+	return 0;
 }
 
 static int
 give_back(struct epd_store *s, const struct epd_owed *o)
 {
+	uint64_t lease = o->lease.id;
 	struct epd_workflow w;
 	int rc = epd_workflow_open(&w, s, o->workflow, 0, NULL);
 
 	if (rc < 0)
 		return rc == EPD_ENOTHING ? 0 : rc;
-	rc = epd_shard_drop(w.shard, o->lease, "given back late", NULL);
+	if (!lease)
+		lease = unsure(s, w.shard, o);
+	if (lease)
+		rc = epd_shard_drop(w.shard, lease, "given back late", NULL);
 	epd_workflow_close(&w);
 	return rc;
 }

@@ -1,4 +1,9 @@
-/* pair.c - opening and reading the two logs of a hand-off. */
+/*
+ * pair.c - opening and reading the two logs of a hand-off.
+ *
+ * A half in the same store as the other one is recorded there without a path,
+ * so that the store may be moved meanwhile.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,35 +19,52 @@ place(struct epd_half *half, const char *store, const char *workflow)
 	half->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 }
 
-/* The other half, if its store is there and the workflow is the one meant. */
-static void
-reach(struct epd_half *half, struct epd_store *near)
+static int
+open_store(struct epd_half *half, struct epd_store *near, int look)
 {
 	const struct epd_store_options o = {
 		.path = half->store, .config = &near->config,
-		.tenant = near->tenant, .log = near->log,
+		.tenant = near->tenant, .log = near->log, .look = look,
 	};
-	uint8_t uuid[16];
-	int rc = 0;
 
-	if (!strcmp(half->store, near->path))
-		half->s = near;
-	else
-		rc = epd_store_open(&half->s, &o, NULL);
+	if (strcmp(half->store, near->path))
+		return epd_store_open(&half->s, &o, &half->why);
+	half->s = near;
+	return 0;
+}
+
+/* The workflow, if it is the one meant. */
+static int
+open_workflow(struct epd_half *half, int look)
+{
+	uint8_t uuid[16];
+	int rc = epd_workflow_open(&half->w, half->s, half->workflow, look,
+	    &half->why);
+
+	if (rc < 0)
+		return rc;
+	epd_shard_uuid(half->w.shard, uuid);
+	if (!memcmp(uuid, half->uuid, 16))
+		return 0;
+	epd_workflow_close(&half->w);
+	return epd_why(&half->why, EPD_ENOTHING, "another workflow has its "
+	    "name");
+}
+
+static void
+reach(struct epd_half *half, struct epd_store *near)
+{
+	const int look = !near->procs;
+	int rc = open_store(half, near, look);
+
 	if (rc < 0) {
 		half->s = NULL;
-		return;
+	} else if ((rc = open_workflow(half, look)) < 0) {
+		if (half->s != near)
+			epd_store_close(half->s);
+		half->s = NULL;
 	}
-	rc = epd_workflow_open(&half->w, half->s, half->workflow, 0, NULL);
-	if (rc == 0) {
-		epd_shard_uuid(half->w.shard, uuid);
-		if (!memcmp(uuid, half->uuid, 16))
-			return;
-		epd_workflow_close(&half->w);
-	}
-	if (half->s != near)
-		epd_store_close(half->s);
-	half->s = NULL;
+	half->gone = rc;
 }
 
 int
@@ -52,14 +74,18 @@ epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
 	struct epd_half *near = h->target ? &p->dst : &p->src;
 	struct epd_half *far = h->target ? &p->src : &p->dst;
 
-	*p = (struct epd_pair){ .committed = 0 };
+	*p = (struct epd_pair){
+		.state = h->target ? h->peer_state : h->state,
+		.version = h->target ? h->peer_version : h->version,
+		.to_state = h->target ? h->state : 0,
+	};
 	if (strlen(h->store) >= sizeof far->store ||
 	    strlen(h->workflow) >= sizeof far->workflow)
 		return epd_why(why, EPD_ECORRUPT, "%s: a hand-off with a name "
 		    "that nothing has", w->name);
 	memcpy(p->id, h->id, 16);
 	place(near, s->path, w->name);
-	place(far, h->store, h->workflow);
+	place(far, *h->store ? h->store : s->path, h->workflow);
 	near->s = s;
 	near->w = *w;
 	near->near = 1;
@@ -101,10 +127,21 @@ look(struct epd_half *half, const uint8_t id[16], struct epd_why *why)
 int
 epd_pair_look(struct epd_pair *p, struct epd_why *why)
 {
+	unsigned was;
 	int rc = look(&p->src, p->id, why);
 
-	if (rc == 0)
-		rc = look(&p->dst, p->id, why);
+	/* It goes one way, and not far. */
+	do {
+		was = p->src.h.phase;
+		if (rc == 0)
+			rc = look(&p->dst, p->id, why);
+		if (rc == 0)
+			rc = look(&p->src, p->id, why);
+	} while (rc == 0 && p->src.h.phase != was);
+	if (rc == 0 && p->src.h.phase) {
+		p->state = p->src.h.state;
+		p->version = p->src.h.version;
+	}
 	if (rc == 0 && p->dst.h.phase)
 		p->to_state = p->dst.h.state;
 	p->committed |= rc == 0 && (p->src.h.phase == EPD_COMMITTED ||
@@ -120,19 +157,17 @@ epd_pair_expired(const struct epd_pair *p)
 
 	if (!h->phase)
 		return 0;
-	return epd_clock_boot_id(boot) < 0 || memcmp(boot, h->boot, 16) ||
+	/* What cannot be told waits for its deadline. */
+	return (epd_clock_boot_id(boot) == 0 && memcmp(boot, h->boot, 16)) ||
 	    epd_clock_boot_ns() / 1000000 >= h->deadline_ms;
 }
 
 void
 epd_pair_tell(const struct epd_pair *p, struct epd_handed *out)
 {
-	const struct epd_handoff *s = &p->src.h, *t = &p->dst.h;
-
 	*out = (struct epd_handed){
-		.source = s->phase, .target = t->phase,
-		.state = s->phase ? s->state : t->peer_state,
-		.version = s->phase ? s->version : t->peer_version,
+		.source = p->src.h.phase, .target = p->dst.h.phase,
+		.state = p->state, .version = p->version,
 		.to_state = p->to_state,
 		.unreachable = !p->src.s || !p->dst.s,
 		.expired = epd_pair_expired(p),

@@ -8,7 +8,9 @@
 /* One half; store and workflow are where it is. */
 struct epd_half {
 	char store[4096], workflow[EPD_WORKFLOW];
-	struct epd_store *s;		/* NULL: cannot be reached */
+	struct epd_store *s;		/* NULL: cannot be reached, for: */
+	int gone;
+	struct epd_why why;
 	int near;			/* s and w are the caller's */
 	struct epd_workflow w;
 	uint8_t uuid[16];		/* the workflow that it must be */
@@ -19,18 +21,22 @@ struct epd_pair {
 	uint8_t id[16];
 	struct epd_half src, dst;
 	struct epd_moved moved;
-	int committed;			/* some half was seen to be */
-	uint32_t to_state;
+	int committed, undone;		/* some half was seen to be; by this call */
+	uint32_t state, version, to_state;	/* seen, or 0 */
 };
 
 /*
  * Open the halves that a workflow's record tells of: w's own, lent, and the
- * other one where that says.  One that cannot be reached is no failure.
+ * other one where that says, only to look if s was.  One that cannot be reached
+ * is no failure.
  */
 int epd_pair_open(struct epd_pair *p, struct epd_store *s,
     struct epd_workflow *w, const struct epd_handoff *h, struct epd_why *why);
 void epd_pair_close(struct epd_pair *p);
-/* Read both logs on; phase 0 where a half is not there. */
+/*
+ * Read both logs on; phase 0 where a half is not there.  The target's is as it
+ * was at a time when the source's was as it is told.
+ */
 int epd_pair_look(struct epd_pair *p, struct epd_why *why);
 int epd_pair_expired(const struct epd_pair *p);
 void epd_pair_tell(const struct epd_pair *p, struct epd_handed *out);

@@ -109,8 +109,10 @@ epd_seq_create(struct epd_seq *q, uint64_t ttl_ms, struct epd_version *v,
 	uint64_t now = epd_clock_wall_ms();
 	int rc = epd_session_fingerprint(s, &fp);
 
-	if (rc < 0)
+	if (rc < 0) {
+		epd_buf_free(&fp);
 		return epd_why(why, rc, "no memory");
+	}
 	if (ttl_ms)
 		st.ttl_deadline_ms = ttl_ms < UINT64_MAX - now ?
 		    now + ttl_ms : UINT64_MAX;

@@ -59,7 +59,7 @@ link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_link *out)
 	return rc < 0 ? copy_taken(q, t, out->run) : 0;
 }
 
-/* Link all that was taken up; on failure none. */
+/* Link all that was taken up, as far as it goes. */
 static int
 link_all(struct epd_seq *q, struct epd_version *v, struct epd_why *why)
 {
@@ -69,10 +69,8 @@ link_all(struct epd_seq *q, struct epd_version *v, struct epd_why *why)
 	if (!q->link)
 		return epd_why(why, -ENOMEM, "no memory");
 	for (uint32_t i = 0; i < q->ntakes; i++) {
-		if ((rc = link_taken(q, q->take + i, q->link + i)) < 0) {
-			epd_seq_unpublish(q, v);
+		if ((rc = link_taken(q, q->take + i, q->link + i)) < 0)
 			return epd_seq_tier_why(why, rc);
-		}
 		v->npages += q->link[i].pages;
 		v->nlinks++;
 	}
@@ -148,11 +146,10 @@ epd_seq_publish(struct epd_seq *q, struct epd_version *v,
 		rc = add_fresh(q, v, &e, why);
 	if (rc == 0 && q->ntakes)
 		rc = link_all(q, v, why);
-	if (rc == 0 && (rc = join(q, v, &e)) < 0) {
-		epd_seq_unpublish(q, v);
+	if (rc == 0 && (rc = join(q, v, &e)) < 0)
 		epd_why(why, rc, "no memory");
-	}
 	if (rc < 0) {
+		epd_seq_unpublish(q, v);
 		v->run = 0;
 		v->npages = v->nlinks = 0;
 		v->links = NULL;

@@ -83,23 +83,25 @@ room(struct epd_seq *q, long n)
 	return t->entry ? t : NULL;
 }
 
-/* Map a run whole, as its own table has it; page k of it lies at *at of *map. */
+/* Map a run for n pages of it, from its kth on; they lie at *at of *map. */
 static int
 map_run(struct finder *f, int fd, uint64_t run, const struct epd_run *table,
-    long k, struct epd_run **map, long *at)
+    long k, long n, struct epd_run **map, long *at)
 {
+	struct epd_session *s = f->q->s;
 	struct epd_run_shape shape;
 	struct epd_why why = {{0}};
 	int rc;
 
-	epd_seq_shape(f->q->s, &shape);
-	rc = epd_runs_get(f->q->runs, fd, run, &shape, epd_run_entries(table),
-	    epd_run_count(table), map, at, &why);
+	epd_seq_shape(s, &shape);
+	rc = epd_runs_part(f->q->runs, fd, run, &shape, table, k, n, map, at,
+	    &why);
 	if (rc == 0)
-		*at += k;
-	else
-		epd_log(&f->q->s->store->log, "op=reuse run=%016llx why=\"%s\"",
-		    (unsigned long long)run, why.text);
+		return 0;
+	epd_log(&s->store->log, "op=reuse run=%016llx why=\"%s\"",
+	    (unsigned long long)run, why.text);
+	if (rc == EPD_ECORRUPT || rc == -EIO)
+		epd_count(s->store->metrics, EPD_M_PAGES_CORRUPT, 1);
 	return rc;
 }
 
@@ -125,6 +127,7 @@ enter(struct finder *f, const struct place *p, struct epd_run *map, long at,
 	}
 	if (q->ntakes++ == 0)
 		q->taken_at = page;
+	q->given |= epd_run_is_given(map);
 	q->npages = page + n;
 	q->borrowed += (uint64_t)(page + n) * f->t - q->rows;
 	q->found += (uint64_t)(page + n) * f->t - q->rows;
@@ -153,6 +156,9 @@ take(struct finder *f, const struct place *p, long page,
 	long k = 0, at, n = 0;
 	int rc = fd < 0 ? fd : epd_run_table(&table, fd, p->run, &shape, NULL);
 
+	/* A hint may be wrong: what was given to another is not for us. */
+	if (rc == 0 && fd != f->q->w->runs && epd_run_is_given(table))
+		rc = -ENOENT;
 	if (rc == 0) {
 		const struct epd_page_entry *e = epd_run_entries(table);
 
@@ -161,7 +167,8 @@ take(struct finder *f, const struct place *p, long page,
 			k++;
 		n = follow(f, table, k, page, *name);
 	}
-	if (n > 0 && (rc = map_run(f, fd, p->run, table, k, &map, &at)) == 0)
+	if (n > 0 && (rc = map_run(f, fd, p->run, table, k, n, &map,
+	    &at)) == 0)
 		rc = enter(f, p, map, at, page, n);
 	epd_run_close(table);
 	if (fd >= 0 && fd != f->q->w->runs)
@@ -206,8 +213,8 @@ whole(struct finder *f)
 
 	for (;;) {
 		long page = (long)(q->rows / f->t), n = 0;
+		struct place p = { .run = 0 }, o;
 		struct epd_name name;
-		struct place p;
 
 		if ((uint64_t)(page + 1) * f->t > f->upto)
 			return 0;
@@ -215,8 +222,9 @@ whole(struct finder *f)
 			return -ENOMEM;
 		if (own(f, page, &name, &p))
 			n = take(f, &p, page, &name);
-		if (n <= 0 && n != -ENOMEM && elsewhere(f, &name, &p))
-			n = take(f, &p, page, &name);
+		if (n <= 0 && n != -ENOMEM && elsewhere(f, &name, &o) &&
+		    o.run != p.run)
+			n = take(f, &o, page, &name);
 		if (n <= 0)
 			return n == -ENOMEM ? -ENOMEM : 0;
 	}
@@ -236,13 +244,24 @@ tail_row(const struct finder *f, uint64_t rows)
 	return r;
 }
 
+/* How far the match has pages for the sequence: its last token has none. */
+static uint64_t
+reach(const struct finder *f)
+{
+	uint64_t rows = 0, to = f->match.tokens;
+
+	if (f->nrows)
+		rows = (f->nrows - 1) * f->t + f->row[f->nrows - 1].ref.rows;
+	to = to < rows ? to : rows;
+	return to < f->upto ? to : f->upto;
+}
+
 /* The first rows of a page of this workflow, as a fresh page's.  0 or -ENOMEM. */
 static int
 tail(struct finder *f)
 {
 	struct epd_seq *q = f->q;
-	const uint64_t to = f->match.tokens < f->upto ? f->match.tokens :
-	    f->upto, had = q->rows;
+	const uint64_t to = reach(f), had = q->rows;
 	const long page = (long)(to / f->t), npages = q->npages;
 	const struct epd_page_row *r;
 	struct epd_run_shape shape;
@@ -261,7 +280,7 @@ tail(struct finder *f)
 	if (rc == 0 && k == epd_run_count(table))
 		rc = -ENOENT;
 	if (rc == 0)
-		rc = map_run(f, q->w->runs, r->run, table, k, &map, &at);
+		rc = map_run(f, q->w->runs, r->run, table, k, 1, &map, &at);
 	if (rc == 0)
 		rc = epd_seq_table(q, page + 1);
 	if (rc == 0) {
@@ -276,6 +295,7 @@ tail(struct finder *f)
 		}
 	}
 	if (rc == 0) {
+		q->given |= epd_run_is_given(map);
 		epd_page_cut(q->s->model, &q->s->shape, q->page[page],
 		    (int)(to % f->t));
 		q->found += to - had;

@@ -42,6 +42,8 @@ int epd_seq_squeeze(struct epd_seq *q);
 /* Name the fresh pages.  Owns: the caller frees *out. */
 int epd_seq_name_fresh(struct epd_seq *q, struct epd_page_entry **out,
     struct epd_why *why);
+/* Unlink what publish gave: no version came to name it. */
+void epd_seq_unpublish(struct epd_seq *q, const struct epd_version *v);
 /* Publish them as run, and tell the index. */
 int epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
     struct epd_page_entry *e);

@@ -18,7 +18,6 @@ struct epd_runs {
 	struct slot {
 		uint64_t run;
 		struct epd_run *map;
-		long at;	/* of its first page in map */
 		int lent;	/* another slot's map */
 	} *slot;
 	size_t n, cap;		/* cap is a power of two, at most half full */
@@ -104,13 +103,12 @@ where(const struct epd_run *map, const struct epd_page_entry *expect, long n)
 
 /* Put a map under an id; one that was on loan there makes way. */
 static void
-enter(struct epd_runs *r, uint64_t run, struct epd_run *map, long at,
-    int lent)
+enter(struct epd_runs *r, uint64_t run, struct epd_run *map, int lent)
 {
 	struct slot *s = find(r->slot, r->cap, run);
 
 	r->n += !s->map;
-	*s = (struct slot){ run, map, at, lent };
+	*s = (struct slot){ run, map, lent };
 }
 
 int
@@ -124,45 +122,78 @@ epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map)
 	s = find(r->slot, r->cap, run);
 	if (s->map && !s->lent)
 		return -EEXIST;
-	enter(r, run, map, 0, 0);
+	enter(r, run, map, 0);
 	return 0;
 }
 
+/* What is asked for: n pages of a run, of which some are to be looked at. */
+struct want {
+	uint64_t run;
+	const struct epd_page_entry *entry;
+	long n, from, count;
+};
+
 static int
-verify(struct epd_run *map, long at, long n, uint64_t run,
+verify(struct epd_run *map, long at, const struct want *w,
     struct epd_why *why)
 {
 	int rc;
 
-	for (long i = 0; i < n; i++)
+	for (long i = w->from; i < w->from + w->count; i++)
 		if ((rc = epd_run_verify(map, at + i)) < 0)
 			return epd_why(why, rc, "run %016llx: page %ld: %s",
-			    (unsigned long long)run, i, epd_strerror(rc));
+			    (unsigned long long)w->run, i, epd_strerror(rc));
 	return 0;
 }
 
 /* A run of this id that was opened before: 1, and where the pages are. */
 static int
-known(const struct slot *s, const struct epd_page_entry *expect, long n,
-    struct epd_run **out, long *at, struct epd_why *why)
+known(const struct slot *s, const struct want *w, struct epd_run **out,
+    long *at, struct epd_why *why)
 {
 	long i;
+	int rc;
 
 	if (!s->map)
 		return 0;
-	i = where(s->map, expect, n);
+	i = where(s->map, w->entry, w->n);
 	if (i < 0)
 		return s->lent ? 0 : epd_why(why, EPD_ECORRUPT, "run %016llx "
 		    "holds other pages", (unsigned long long)s->run);
+	/* Of a file that was opened for others, these were not looked at yet. */
+	if ((rc = verify(s->map, i, w, s->lent ? NULL : why)) < 0)
+		return s->lent ? 0 : rc;
 	*out = s->map;
 	*at = i;
 	return 1;
 }
 
-int
-epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
-    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
-    long n, struct epd_run **out, long *at, struct epd_why *why)
+/*
+ * All of a file that was opened under another name than its first, so that who
+ * comes later for more of it finds the same places.  The part it was opened for
+ * will do if the whole cannot be had.
+ */
+static void
+widen(struct epd_run **map, int dirfd, uint64_t run)
+{
+	struct epd_run *table, *all;
+	struct epd_run_shape shape;
+
+	if (epd_run_table(&table, dirfd, run, &shape, NULL) < 0)
+		return;
+	if (epd_run_count(table) > epd_run_count(*map) &&
+	    epd_run_open(&all, dirfd, run, &shape, epd_run_entries(table),
+	    epd_run_count(table), NULL) == 0) {
+		epd_run_close(*map);
+		*map = all;
+	}
+	epd_run_close(table);
+}
+
+static int
+get(struct epd_runs *r, int dirfd, const struct epd_run_shape *shape,
+    const struct want *w, struct epd_run **out, long *at,
+    struct epd_why *why)
 {
 	struct epd_run *map;
 	struct slot *s;
@@ -172,32 +203,60 @@ epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
-	rc = known(find(r->slot, r->cap, run), expect, n, out, at, why);
+	rc = known(find(r->slot, r->cap, w->run), w, out, at, why);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
-	if ((rc = epd_run_open(&map, dirfd, run, shape, expect, n, why)) < 0)
+	if ((rc = epd_run_open(&map, dirfd, w->run, shape, w->entry, w->n,
+	    why)) < 0)
 		return rc;
 	origin = epd_run_origin_id(map);
 	s = find(r->slot, r->cap, origin);
-	i = origin != run && s->map ? where(s->map, expect, n) : -1;
+	i = origin != w->run && s->map ? where(s->map, w->entry, w->n) : -1;
 	if (i >= 0) {
 		epd_run_close(map);
-		rc = verify(map = s->map, i, n, run, why);
+		rc = verify(map = s->map, i, w, why);
 		if (rc == 0)
-			enter(r, run, map, i, 1);
+			enter(r, w->run, map, 1);
 	} else {
-		i = 0;
-		rc = verify(map, 0, n, run, why);
+		if (origin != w->run)
+			widen(&map, dirfd, w->run);
+		i = where(map, w->entry, w->n);
+		rc = i < 0 ? EPD_ECORRUPT : verify(map, i, w, why);
 		if (rc < 0)
 			epd_run_close(map);
 		else
-			enter(r, run, map, 0, 0);
-		if (rc == 0 && origin != run && !s->map)
-			enter(r, origin, map, 0, 1);
+			enter(r, w->run, map, 0);
+		if (rc == 0 && origin != w->run && !s->map)
+			enter(r, origin, map, 1);
 	}
 	if (rc == 0) {
 		*out = map;
 		*at = i;
 	}
+	return rc;
+}
+
+int
+epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_page_entry *expect,
+    long n, struct epd_run **out, long *at, struct epd_why *why)
+{
+	const struct want w = { run, expect, n, 0, n };
+
+	return get(r, dirfd, shape, &w, out, at, why);
+}
+
+int
+epd_runs_part(struct epd_runs *r, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_run *table, long from,
+    long count, struct epd_run **out, long *at, struct epd_why *why)
+{
+	const struct want w = {
+		run, epd_run_entries(table), epd_run_count(table), from, count,
+	};
+	int rc = get(r, dirfd, shape, &w, out, at, why);
+
+	if (rc == 0)
+		*at += from;
 	return rc;
 }

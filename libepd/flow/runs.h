@@ -16,6 +16,13 @@ void epd_runs_free(struct epd_runs *r);
 int epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_run **out, long *at, struct epd_why *why);
+/*
+ * As get, whatever pages the run's table has; of them `count` from `from` on are
+ * looked at, and *at is the first of those.
+ */
+int epd_runs_part(struct epd_runs *r, int dirfd, uint64_t run,
+    const struct epd_run_shape *shape, const struct epd_run *table, long from,
+    long count, struct epd_run **out, long *at, struct epd_why *why);
 /* Take a run just published among them.  -ENOMEM, -EEXIST: it stays the caller's. */
 int epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map);
 

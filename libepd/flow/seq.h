@@ -42,6 +42,7 @@ struct epd_seq {
 	int nkept;
 	uint64_t found;			/* tokens whose pages were there */
 	uint64_t borrowed;		/* of them, in others' pages */
+	int given;			/* pages a caller gave are among them */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
 	int32_t (*pos)[3];
@@ -90,8 +91,6 @@ int epd_seq_compute(struct epd_seq *q, uint64_t upto,
  */
 int epd_seq_publish(struct epd_seq *q, struct epd_version *v,
     struct epd_page_entry **entries, struct epd_why *why);
-/* Unlink what publish gave: no version came to name it. */
-void epd_seq_unpublish(struct epd_seq *q, const struct epd_version *v);
 /*
  * Publish the fresh pages under a run they had before, if they are what the
  * log has of it: n of them from page first on.  EPD_ECORRUPT if they are not.

@@ -21,6 +21,7 @@ line_of(const struct epd_workflow *w, const struct epd_book *b,
 
 struct lister {
 	struct epd_store *s;
+	struct epd_names names;
 	int (*fn)(void *arg, const struct epd_state_line *l);
 	void *arg;
 	struct epd_why *why;
@@ -42,7 +43,7 @@ states_of(void *arg, const char *name)
 	/* One that has been made and not yet written to is no fault in a list. */
 	if (rc < 0)
 		return rc == EPD_ENOTHING && l->all ? 0 : rc;
-	rc = epd_book_open(&b, &w, l->why);
+	rc = epd_book_open(&b, &w, &l->names, l->why);
 	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
 		struct epd_state_line line;
 
@@ -86,9 +87,13 @@ epd_view_all(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     uint32_t *unreadable, struct epd_why *why)
 {
-	struct lister l = { .s = s, .fn = fn, .arg = arg, .why = why, .all = 1 };
+	struct lister l = {
+		.s = s, .names.memory = s->memory, .fn = fn, .arg = arg,
+		.why = why, .all = 1,
+	};
 	int rc = epd_workflow_each(s, states_of_each, &l);
 
+	epd_names_free(&l.names);
 	*unreadable = l.unreadable;
 	return rc ? rc : l.failed;
 }
@@ -98,11 +103,18 @@ epd_view_states(struct epd_store *s, const char *workflow,
     int (*fn)(void *arg, const struct epd_state_line *l), void *arg,
     struct epd_why *why)
 {
-	struct lister l = { .s = s, .fn = fn, .arg = arg, .why = why };
+	struct lister l = {
+		.s = s, .names.memory = s->memory, .fn = fn, .arg = arg,
+		.why = why,
+	};
 	uint32_t unreadable;
+	int rc;
 
-	return workflow ? states_of(&l, workflow) :
-	    epd_view_all(s, fn, arg, &unreadable, why);
+	if (!workflow)
+		return epd_view_all(s, fn, arg, &unreadable, why);
+	rc = states_of(&l, workflow);
+	epd_names_free(&l.names);
+	return rc;
 }
 
 int

@@ -1,8 +1,8 @@
 /*
  * whole.c - tokens are copied, pages linked.  A path that has pages in many runs
  * gets a link of its own to each; one that cannot be linked (another file
- * system, or it went meanwhile) is copied from its mapping, or ends the pages:
- * those behind it are computed again when the state is next used.
+ * system, too many links) is copied.  What is lost, damaged, or has no room there
+ * ends the pages: those behind it are computed again when the state is next used.
  */
 #include <errno.h>
 #include <string.h>
@@ -153,78 +153,143 @@ entries(const struct epd_whole *f, struct stretch *s)
 	return 0;
 }
 
-/* Copy the stretch out of its run, which is mapped whole to find it in. */
+/* The run mapped whole, and where in it the stretch is. */
 static int
-copy(const struct epd_whole *f, const struct stretch *s, int from, int to,
-    uint64_t as)
+find(const struct epd_whole *f, const struct stretch *s, int from,
+    struct epd_run **out, long *at)
 {
+	const struct epd_page_entry *e;
 	struct epd_run_shape shape;
-	struct epd_run *table = NULL, *map = NULL, *r = NULL;
-	void *page;
+	struct epd_run *table, *map;
 	long k = 0;
 	int rc = epd_run_table(&table, from, s->run, &shape, NULL);
 
-	if (rc == 0 && (shape.type != f->traits.kv_type ||
+	if (rc < 0)
+		return rc;
+	if (shape.type != f->traits.kv_type ||
 	    shape.tokens != f->traits.page_tokens ||
-	    shape.bytes != f->traits.page_bytes))
+	    shape.bytes != f->traits.page_bytes)
 		rc = EPD_ECORRUPT;
 	if (rc == 0)
 		rc = epd_run_open(&map, from, s->run, &shape,
 		    epd_run_entries(table), epd_run_count(table), NULL);
-	while (rc == 0 && k < epd_run_count(map) && !epd_name_equal(
-	    &epd_run_entries(map)[k].name, &s->entry->name))
+	epd_run_close(table);
+	if (rc < 0)
+		return rc;
+	e = epd_run_entries(map);
+	while (k < epd_run_count(map) &&
+	    !epd_name_equal(&e[k].name, &s->entry->name))
 		k++;
-	if (rc == 0 && k + (long)s->n > epd_run_count(map))
+	if (k + (long)s->n > epd_run_count(map))
 		rc = EPD_ECORRUPT;
+	for (long i = 0; rc == 0 && i < (long)s->n; i++)
+		if (e[k + i].rows != s->entry[i].rows ||
+		    e[k + i].sum != s->entry[i].sum ||
+		    !epd_name_equal(&e[k + i].name, &s->entry[i].name))
+			rc = EPD_ECORRUPT;
+	if (rc < 0) {
+		epd_run_close(map);
+		return rc;
+	}
+	*out = map;
+	*at = k;
+	return 0;
+}
+
+static int
+room(struct epd_store *store, uint64_t bytes)
+{
+	struct epd_memory_fit fit;
+	int rc = epd_memory_fit(store->memory, bytes, NULL, NULL, &fit, NULL);
+
+	return rc == 0 && fit.over ? -ENOSPC : rc;
+}
+
+static int
+copy(const struct epd_whole *f, const struct stretch *s, int from,
+    struct epd_store *store, int to, uint64_t as)
+{
+	const struct epd_run_shape shape = {
+		.kind = EPD_OBJECT_KV_PAGE, .type = f->traits.kv_type,
+		.tokens = f->traits.page_tokens, .bytes = f->traits.page_bytes,
+	};
+	struct epd_run *map = NULL, *r = NULL;
+	void *page;
+	long k = 0;
+	int rc = find(f, s, from, &map, &k);
+
+	if (rc == 0)
+		rc = room(store, s->n * shape.bytes);
 	if (rc == 0)
 		rc = epd_run_new(&r, to, &shape);
 	if (rc == 0 && epd_run_is_given(map))
 		epd_run_given(r);
-	for (uint64_t i = 0; rc == 0 && i < s->n; i++)
-		if ((rc = epd_run_verify(map, k + (long)i)) == 0 &&
+	for (long i = 0; rc == 0 && i < (long)s->n; i++)
+		if ((rc = epd_run_verify(map, k + i)) == 0 &&
 		    (rc = epd_run_add(r, &page)) == 0)
-			memcpy(page, epd_run_page(map, k + (long)i),
+			memcpy(page, epd_run_page(map, k + i),
 			    (size_t)shape.bytes);
 	if (rc == 0)
 		rc = epd_run_publish(r, as, s->entry, (long)s->n);
 	epd_run_close(r);
 	epd_run_close(map);
-	epd_run_close(table);
 	return rc;
 }
 
-/* 1 moved, 0 not to be had here, or what ends it all. */
+/* Found by name there too, once the name they had at home has gone. */
+static void
+put_in_index(const struct epd_whole *f, struct epd_store *store,
+    const struct epd_workflow *to, uint64_t run)
+{
+	struct epd_run_shape shape;
+	struct epd_run *table;
+
+	if (epd_run_table(&table, to->runs, run, &shape, NULL) < 0)
+		return;
+	if (!epd_run_is_given(table))
+		epd_index_put(epd_store_index(store), to->name, run,
+		    f->traits.page_tokens, epd_run_entries(table),
+		    epd_run_count(table));
+	epd_run_close(table);
+}
+
+/* 1 moved, 0 not to be had here, -ENOMEM. */
 static int
-move_stretch(struct epd_whole *f, struct stretch *s, int from, int to,
+move_stretch(struct epd_whole *f, struct stretch *s, int from,
+    struct epd_store *store, const struct epd_workflow *to,
     struct epd_moved *moved)
 {
 	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
 	    f->v.nlinks;
 	int rc = epd_run_id(&link->run);
 
-	if (rc < 0 || (rc = entries(f, s)) < 0)
+	if (rc < 0)
+		return 0;
+	if ((rc = entries(f, s)) < 0)
 		return rc;
-	if (epd_run_link(from, s->run, to, link->run) == 0) {
+	if (epd_run_link(from, s->run, to->runs, link->run) == 0) {
 		moved->linked += s->n;
 		rc = 1;
-	} else if ((rc = copy(f, s, from, to, link->run)) == 0) {
+	} else if ((rc = copy(f, s, from, store, to->runs, link->run)) == 0) {
 		moved->copied += s->n;
 		moved->bytes += s->n * f->traits.page_bytes;
 		rc = 1;
-	} else if (rc != -ENOMEM && rc != -ENOSPC) {
+	} else if (rc != -ENOMEM) {
 		rc = 0;
 	}
 	if (rc > 0) {
 		link->pages = (uint32_t)s->n;
 		f->v.nlinks++;
 		f->v.npages += (uint32_t)s->n;
+		put_in_index(f, store, to, link->run);
 	}
 	epd_free(s->entry);
 	return rc;
 }
 
 int
-epd_whole_pages(struct epd_whole *f, int from, int to, struct epd_moved *moved,
+epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
+    const struct epd_workflow *to, struct epd_moved *moved,
     struct epd_why *why)
 {
 	struct epd_page_ref *pages = epd_calloc(f->rows + 1, sizeof *pages);
@@ -239,11 +304,11 @@ epd_whole_pages(struct epd_whole *f, int from, int to, struct epd_moved *moved,
 		pages[i] = f->row[i].ref;
 	for (uint64_t at = 0; rc > 0 && at < f->rows; at += s.n) {
 		next_stretch(f, at, &s);
-		rc = from < 0 || to < 0 || !s.run ? 0 :
-		    move_stretch(f, &s, from, to, moved);
+		rc = from < 0 || to->runs < 0 || !s.run ? 0 :
+		    move_stretch(f, &s, from, store, to, moved);
 	}
 	if (rc < 0) {
-		epd_whole_undo(f, to);
+		epd_whole_undo(f, to->runs);
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	}
 	moved->missing += f->rows - f->v.npages;

@@ -23,13 +23,15 @@ struct epd_whole {
 int epd_whole_make(struct epd_whole *out, struct epd_workflow *from,
     uint32_t state, uint32_t version, struct epd_why *why);
 /*
- * Have its pages in the folder `to` too: linked, or copied where that cannot be,
- * as far as they are in memory.  What is missing will be computed again.
- * moved is given the bytes copied and pages linked; -ENOMEM, -ENOSPC.
+ * Have its pages in another workflow's folder too: linked, or copied where that
+ * cannot be, as far as they are in memory and its tier has room.  What is missing
+ * will be computed again.  moved is given the bytes copied and pages linked.
+ * Fails: -ENOMEM; then none is there.
  */
 struct epd_moved { uint64_t linked, copied, bytes, missing; };
-int epd_whole_pages(struct epd_whole *f, int from, int to,
-    struct epd_moved *moved, struct epd_why *why);
+int epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
+    const struct epd_workflow *to, struct epd_moved *moved,
+    struct epd_why *why);
 /* Unlink those again. */
 void epd_whole_undo(struct epd_whole *f, int to);
 void epd_whole_free(struct epd_whole *f);

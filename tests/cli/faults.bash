@@ -157,7 +157,9 @@ swept() {
 			{ echo "left: $w"; return 1; }
 	done
 	[ "$(ls memory | wc -l)" -eq 1 ] || return
-	run=$(find memory/*/w -type f -printf '%b\n' | awk '{ n += $1 * 512 } END { print n + 0 }')
+	# A file of several names counts once.
+	run=$(find memory/*/w -type f -printf '%i %b\n' | sort -u |
+		awk '{ n += $2 * 512 } END { print n + 0 }')
 	held=$(epd-state ls -j | jq -s 'map(.proportional_bytes) | add // 0')
 	[ "$run" -eq "$held" ] || { echo "runs: $run bytes, states: $held"; return 1; }
 	for w in store/features/*/*.blob store/features/*/*.meta; do

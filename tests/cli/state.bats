@@ -120,10 +120,11 @@ epd-state: w2/s7: no such state' ]
 	epd-state release --reason done "$s"
 	run epd-state log --verify w1
 	[ "$status" -eq 0 ]
-	[ "${#lines[@]}" -eq 3 ]
-	[[ ${lines[2]} == *release*w1/s1*done ]]
-	[ "$(epd-state log -j w1 | jq -r .record)" = $'create\nadvance\nrelease' ]
-	[ "$(epd-state log -j w1 | jq -c .lsn)" = $'1\n2\n3' ]
+	[ "${#lines[@]}" -eq 5 ]
+	[[ ${lines[4]} == *release*w1/s1*done ]]
+	[ "$(epd-state log -j w1 | jq -r .record)" = \
+		$'create\nlease\nadvance\ndrop\nrelease' ]
+	[ "$(epd-state log -j w1 | jq -c .lsn)" = $'1\n2\n3\n4\n5' ]
 }
 
 @test "a reason's control characters reach no terminal and break no line" {

@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 #include "flow/flow.h"
-#include "flow/seq.h"
+#include "flow/reuse.h"
 #include "tests/golden.h"
 #include "tests/unit/scratch.h"
 
@@ -29,6 +29,8 @@ struct kit {
 	char path[200], store[240];
 	const char *model, *isa, *tenant;
 	int threads, vision_id;
+	int alone;		/* prefill takes nothing up from other states */
+	const char *workflow;	/* w1 */
 	char other[260];	/* kit_model's */
 	struct epd_store *s;
 	struct epd_session *se;
@@ -75,7 +77,7 @@ kit_remember(const struct kit *k, int done)
 static inline void
 kit_begin(struct kit *k, const char *model)
 {
-	*k = (struct kit){ .model = model, .threads = 1 };
+	*k = (struct kit){ .model = model, .threads = 1, .workflow = "w1" };
 	epd_config_default(&k->config);
 	k->dir = scratch_open();
 	if (k->dir < 0)
@@ -249,8 +251,16 @@ kit_images(struct epd_request_image out[KIT_STATES], const char *const *paths)
 	return n;
 }
 
+/* An independent computation is one that k->alone is set for. */
+static inline enum epd_reuse_policy
+kit_reuse(const struct kit *k)
+{
+	return k->alone ? EPD_REUSE_NONE : EPD_REUSE_CONFIGURED;
+}
+
 /*
- * Messages (chat JSON) with pictures onto a state of w1, or a new one (0).
+ * Messages (chat JSON) with pictures onto a state of the kit's workflow, or a new
+ * one (0).
  * The result is epd_flow_prefill's.
  */
 static inline int
@@ -263,7 +273,7 @@ kit_messages(struct kit *k, uint32_t state, const char *json,
 		.kind = EPD_PROMPT_MESSAGES, .messages = j, .role = "user",
 		.images = im, .nimages = kit_images(im, paths),
 		.no_generation = no_generation, .vision_id = k->vision_id,
-		.workflow = "w1", .state = state,
+		.workflow = k->workflow, .state = state, .reuse = kit_reuse(k),
 	};
 	int rc = epd_flow_prefill(k->se, &p, out, kit_why(k));
 
@@ -339,7 +349,7 @@ kit_ended(void *arg, const struct epd_decode_end *e)
 	    (const char *)e->text.p);
 }
 
-/* Greedy, whatever eos, so many tokens of each of n states of w1. */
+/* Greedy, whatever eos, so many tokens of each of n states. */
 static inline int
 kit_decode(struct kit *k, const uint32_t *states, int n, int most,
     struct kit_said *said)
@@ -354,8 +364,11 @@ kit_decode(struct kit *k, const uint32_t *states, int n, int most,
 	};
 
 	memset(said, 0, (size_t)n * sizeof *said);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		ref[i] = kit_ref(states[i]);
+		snprintf(ref[i].workflow, sizeof ref[i].workflow, "%s",
+		    k->workflow);
+	}
 	return epd_flow_decode(k->se, &d, kit_why(k));
 }
 
@@ -365,7 +378,7 @@ kit_count(const struct kit *k, enum epd_metric id)
 	return epd_metrics_get(k->s->metrics, id);
 }
 
-/* Remove all run files of w1, or with wipe the store's whole memory folder. */
+/* Remove all run files of the workflow, or with wipe the store's whole memory folder. */
 static inline void
 kit_lose(struct kit *k, int wipe)
 {
@@ -376,11 +389,11 @@ kit_lose(struct kit *k, int wipe)
 		epd_file_remove(k->dir, name);
 		return;
 	}
-	if (epd_memory_remove(k->s->memory, "w1") < 0)
+	if (epd_memory_remove(k->s->memory, k->workflow) < 0)
 		golden_die("memory", "cannot be removed");
 }
 
-/* Files beneath the memory folder, but for its signature. */
+/* Files beneath the memory folder, but for its signature and the index. */
 static inline int
 kit_runs(struct kit *k)
 {
@@ -388,7 +401,8 @@ kit_runs(struct kit *k)
 
 	if (fd < 0)
 		return 0;
-	n = scratch_count(fd, "store");
+	n = scratch_count(fd, "store") + scratch_count(fd, "pages") -
+	    scratch_count(fd, NULL);
 	close(fd);
 	return n;
 }
@@ -402,8 +416,7 @@ struct kit_log {
 	struct epd_image_ref image[KIT_STATES];
 	uint32_t nimages;
 	struct epd_page_ref page[64];
-	uint64_t run[64];		/* that page i is in, */
-	uint32_t in[64];		/* and where */
+	uint64_t run[64];		/* that page i is in */
 	long npages;
 	struct epd_version head;	/* arrays void */
 };
@@ -427,8 +440,7 @@ kit_log_node(struct kit_log *l, const struct epd_version *v)
 		l->image[l->nimages++] = v->images[i];
 	for (uint32_t i = 0; i < v->npages; i++) {
 		l->page[v->first_page + i] = v->pages[i];
-		l->run[v->first_page + i] = v->run;
-		l->in[v->first_page + i] = i;
+		l->run[v->first_page + i] = epd_version_where(v, i);
 	}
 	if (v->npages)
 		l->npages = v->first_page + v->npages;
@@ -444,7 +456,7 @@ kit_read(struct kit *k, uint32_t state, uint32_t version)
 	uint64_t node[64];
 	int n = 0;
 
-	if (epd_workflow_open(&w, k->s, "w1", 1, kit_why(k)) < 0 ||
+	if (epd_workflow_open(&w, k->s, k->workflow, 1, kit_why(k)) < 0 ||
 	    epd_shard_version(w.shard, state, version, &v) < 0)
 		golden_die("log", k->why.text);
 	l.head = v;
@@ -466,6 +478,32 @@ kit_read(struct kit *k, uint32_t state, uint32_t version)
 	return l;
 }
 
+/* A run's file whole, whatever name it has here, and where a page is in it. */
+static inline int
+kit_run(struct kit *k, struct epd_workflow *w, uint64_t run,
+    const struct epd_page_entry *page, struct epd_run **out, long *at)
+{
+	struct epd_run_shape shape;
+	struct epd_run *table;
+	int rc = epd_run_table(&table, w->runs, run, &shape, kit_why(k));
+	long i = 0;
+
+	if (rc < 0)
+		return rc;
+	rc = epd_run_open(out, w->runs, run, &shape, epd_run_entries(table),
+	    epd_run_count(table), kit_why(k));
+	while (i < epd_run_count(table) &&
+	    !epd_name_equal(&epd_run_entries(table)[i].name, &page->name))
+		i++;
+	if (rc == 0 && i == epd_run_count(table)) {
+		epd_run_close(*out);
+		rc = epd_why(&k->why, -ENOENT, "no such page in it");
+	}
+	epd_run_close(table);
+	*at = i;
+	return rc;
+}
+
 /* Whether the file of each page has the bytes the log says, counted anew. */
 static inline int
 kit_recount(struct kit *k, const struct kit_log *l)
@@ -475,18 +513,22 @@ kit_recount(struct kit *k, const struct kit_log *l)
 	int good = 1;
 
 	epd_seq_shape(k->se, &shape);
-	if (epd_workflow_open(&w, k->s, "w1", 1, kit_why(k)) < 0)
+	if (epd_workflow_open(&w, k->s, k->workflow, 1, kit_why(k)) < 0)
 		golden_die("log", k->why.text);
 	for (long i = 0; i < l->npages; i++) {
+		const struct epd_page_entry e = {
+			.name = l->page[i].name, .rows = l->page[i].rows,
+			.sum = l->page[i].sum,
+		};
 		struct epd_run *run;
+		long at;
 
-		if (epd_run_open(&run, w.runs, l->run[i], &shape, NULL, 0,
-		    kit_why(k)) < 0) {
+		if (kit_run(k, &w, l->run[i], &e, &run, &at) < 0) {
 			printf("# page %ld: %s\n", i, k->why.text);
 			good = 0;
 			continue;
 		}
-		good &= epd_xxh3_64(epd_run_page(run, l->in[i]), shape.bytes) ==
+		good &= epd_xxh3_64(epd_run_page(run, at), shape.bytes) ==
 		    l->page[i].sum;
 		epd_run_close(run);
 	}
@@ -504,6 +546,8 @@ kit_replay(struct kit *k, const struct kit_log *l)
 	const uint64_t t = (uint64_t)k->se->shape.tokens;
 	struct epd_page_entry *e = NULL;
 	struct epd_version v = {0};
+	struct epd_index *index = k->s->index;
+	const int indexed = k->s->indexed;
 	struct epd_runs *runs = NULL;
 	struct epd_workflow w;
 	struct epd_seq q;
@@ -511,9 +555,12 @@ kit_replay(struct kit *k, const struct kit_log *l)
 	    l->page[l->npages - 1].rows : 0;
 	int good;
 
-	if (epd_workflow_open(&w, k->s, "w1", 0, kit_why(k)) < 0 ||
+	if (epd_workflow_open(&w, k->s, k->workflow, 0, kit_why(k)) < 0 ||
 	    epd_runs_new(&runs) < 0)
 		golden_die("replay", k->why.text);
+	/* What is here for a moment is told nobody. */
+	k->s->index = NULL;
+	k->s->indexed = 1;
 	epd_seq_begin(&q, k->se, &w, runs);
 	if (epd_seq_extend(&q, l->ids, l->n, l->image, NULL, l->nimages,
 	    &k->why) < 0 || epd_seq_compute(&q, rows, NULL, &k->why) < 0 ||
@@ -534,6 +581,8 @@ kit_replay(struct kit *k, const struct kit_log *l)
 	epd_seq_free(&q);
 	epd_runs_free(runs);
 	epd_workflow_close(&w);
+	k->s->index = index;
+	k->s->indexed = indexed;
 	return good;
 }
 

@@ -13,13 +13,22 @@
 
 enum {
 	BITS_PROCS, BITS_MODE, BITS_CHUNK, BITS_THREADS, BITS_BATCH, BITS_KV,
-	BITS_PAGE, BITS_FLUSH, BITS_ISA, BITS_FACTORS,
+	BITS_PAGE, BITS_FLUSH, BITS_ISA, BITS_GROW, BITS_FACTORS,
 	BITS_STATES = 8, BITS_DRAWN = 4
 };
 /* Fresh, two turns, runs unlinked before decoding, memory wiped between turns. */
 enum { BITS_FRESH, BITS_TURNS, BITS_UNLINKED, BITS_WIPED };
+/*
+ * How the state comes to be what it is: as it is; as a branch that its parent
+ * became; as a branch of what it was before it went another way; killed while it
+ * was decoded, its runs lost; on pages of another state, of its workflow or not.
+ */
+enum {
+	BITS_PLAIN, BITS_FORK, BITS_ROLLBACK, BITS_CRASH, BITS_WITHIN,
+	BITS_ACROSS
+};
 
-static int bits_sizes[BITS_FACTORS] = { 2, 4, 5, 2, 3, 2, 2, 2, 3 };
+static int bits_sizes[BITS_FACTORS] = { 2, 4, 5, 2, 3, 2, 2, 2, 3, 6 };
 static const int bits_chunks[] = { 17, 1, 16, 64, 4096 };
 static const int bits_batches[] = { 3, 8, 1 };
 static const char *const bits_isas[] = { "scalar", "avx2", "avx512" };
@@ -101,6 +110,88 @@ bits_encode(struct bits *x)
 			bits_fail(x, "encode");
 }
 
+/* The state goes on as a branch of its version. */
+static inline void
+bits_branch(struct bits *x, uint32_t version, int replace)
+{
+	const struct epd_fork_request f = {
+		.from = { EPD_REF_STATE, "w1", x->r->state[0], version,
+		    {{0}} }, .branches = 1, .replace = replace,
+		.reason = "test",
+	};
+	struct epd_forked out;
+
+	if (epd_flow_fork(x->k.s, &f, &out, kit_why(&x->k)) < 0)
+		bits_fail(x, "fork");
+	x->r->state[0] = out.first;
+}
+
+/* Each turn is followed by this. */
+static inline void
+bits_grow(struct bits *x, uint32_t version)
+{
+	struct epd_prefilled p;
+
+	if (x->t.is[BITS_GROW] == BITS_FORK)
+		bits_branch(x, version, 1);
+	if (x->t.is[BITS_GROW] != BITS_ROLLBACK)
+		return;
+	if (kit_say(&x->k, x->r->state[0], "Forget all this.", NULL, &p) < 0)
+		bits_fail(x, "another way");
+	bits_branch(x, version, 0);
+}
+
+/* A state that has all there is to come, and goes on behind it. */
+static inline void
+bits_donor(struct bits *x)
+{
+	const char *const all[] = { x->a, x->b, x->c, NULL };
+	struct epd_prefilled p;
+	char json[1024];
+
+	snprintf(json, sizeof json, "[%s,%s,{\"role\":\"assistant\","
+	    "\"content\":\"They are alike.\"}]", bits_turn1, bits_turn2);
+	x->k.workflow = x->t.is[BITS_GROW] == BITS_ACROSS ? "w2" : "w1";
+	if (kit_messages(&x->k, 0, json, all, 1, &p) < 0)
+		bits_fail(x, "donor");
+	x->k.workflow = "w1";
+}
+
+static inline int
+bits_die(void *arg, const struct epd_token_event *e)
+{
+	int *left = (int *)arg;
+
+	(void)e;
+	if (--*left == 0)
+		kill(getpid(), SIGKILL);
+	return 0;
+}
+
+/* A process dies at the third token, and the runs with it. */
+static inline void
+bits_crash(struct bits *x)
+{
+	const struct epd_ref ref = kit_ref(x->r->state[0]);
+	int left = 3;
+	const struct epd_decode d = {
+		.states = &ref, .n = 1, .most = 6, .has_temp = 1,
+		.ignore_eos = 1, .sampler = { .top_p = 1, .penalty = 1 },
+		.token = bits_die, .arg = &left,
+	};
+	pid_t pid;
+
+	fflush(stdout);
+	if ((pid = fork()) == 0) {
+		kit_open(&x->k);
+		epd_flow_decode(x->k.se, &d, NULL);
+		_exit(1);
+	}
+	if (scratch_wait(pid) != -SIGKILL)
+		bits_fail(x, "kill");
+	kit_lose(&x->k, 0);
+}
+
 static inline void
 bits_turns(struct bits *x)
 {
@@ -115,17 +206,20 @@ bits_turns(struct bits *x)
 		if (kit_messages(&x->k, 0, json, all, 0, &r->second) < 0)
 			bits_fail(x, "prefill");
 		r->state[0] = r->second.state;
+		bits_grow(x, r->second.version);
 		return;
 	}
 	snprintf(json, sizeof json, "[%s]", bits_turn1);
 	if (kit_messages(&x->k, 0, json, two, 1, &r->first) < 0)
 		bits_fail(x, "first turn");
 	r->state[0] = r->first.state;
+	bits_grow(x, r->first.version);
 	if (x->t.is[BITS_MODE] == BITS_WIPED)
 		kit_lose(&x->k, 1);
 	snprintf(json, sizeof json, "[%s]", bits_turn2);
 	if (kit_messages(&x->k, r->state[0], json, one, 0, &r->second) < 0)
 		bits_fail(x, "second turn");
+	bits_grow(x, r->second.version);
 }
 
 static inline void
@@ -137,6 +231,8 @@ bits_prefill(struct bits *x)
 	const struct epd_request_image im = { .path = x->b };
 	struct epd_prefilled out;
 
+	if (x->t.is[BITS_GROW] >= BITS_WITHIN)
+		bits_donor(x);
 	bits_turns(x);
 	for (int i = 1; i < x->n; i++) {
 		const struct epd_prefill p = {
@@ -153,6 +249,8 @@ bits_prefill(struct bits *x)
 static inline void
 bits_decode(struct bits *x)
 {
+	if (x->t.is[BITS_GROW] == BITS_CRASH)
+		bits_crash(x);
 	if (x->t.is[BITS_MODE] == BITS_UNLINKED)
 		kit_lose(&x->k, 0);
 	if (kit_decode(&x->k, x->r->state, x->n, BITS_DRAWN, x->r->said) < 0)
@@ -190,17 +288,28 @@ static inline void
 bits_counts(struct bits *x)
 {
 	const struct bits_result *r = x->r;
-	const int mode = x->t.is[BITS_MODE];
+	const int mode = x->t.is[BITS_MODE], grow = x->t.is[BITS_GROW];
 	const uint64_t had = r->first.tokens, all = r->second.tokens;
+	const uint64_t page = x->t.is[BITS_PAGE] ? 64 : 16;
 
-	if (mode != BITS_FRESH && r->second.reused !=
+	if (mode != BITS_FRESH && r->second.reused - r->second.borrowed !=
 	    (mode == BITS_WIPED ? 0 : had - 1))
 		bits_fail(x, "reused tokens");
+	/* Of the last token no page is known; others' go by whole ones. */
+	if (grow == BITS_WITHIN && mode != BITS_WIPED &&
+	    r->second.reused != all - 1)
+		bits_fail(x, "tokens taken up");
+	if (grow == BITS_ACROSS && mode != BITS_WIPED &&
+	    r->second.reused < (all - 1) / page * page)
+		bits_fail(x, "whole pages taken up");
+	if (grow < BITS_WITHIN && r->first.borrowed)
+		bits_fail(x, "tokens of nobody");
 	if (r->second.fresh + r->second.reused != all - 1)
 		bits_fail(x, "computed tokens");
 	if ((r->second.lost > 0) != (mode == BITS_WIPED))
 		bits_fail(x, "lost pages of the second turn");
-	if ((r->said[0].end.lost > 0) != (mode == BITS_UNLINKED))
+	if ((r->said[0].end.lost > 0) != (mode == BITS_UNLINKED ||
+	    grow == BITS_CRASH))
 		bits_fail(x, "lost pages of decoding");
 	for (int i = 0; i < x->n; i++)
 		if (r->said[i].n != BITS_DRAWN || r->said[i].ended != 1)
@@ -292,7 +401,7 @@ bits_begin(const char *model, struct bits_want *w)
 	for (int i = 0; i < 4; i++) {
 		const int kv = i / 2, page = i % 2;
 		struct bits_setting t = { .is = { 0, 0, 4, 0, 1, kv, page, 0,
-		    bits_sizes[BITS_ISA] - 1 } };
+		    bits_sizes[BITS_ISA] - 1, BITS_PLAIN } };
 
 		if (!bits_run(model, &t, hash))
 			return 0;
@@ -320,12 +429,13 @@ bits_same(const char *model, struct bits_want *w, const struct bits_setting *t)
 	w->tried++;
 	if (!ok)
 		printf("# %s: procs %d mode %d chunk %d threads %d isa %s "
-		    "batch %d kv %s page %d flush %d: other bits\n", model,
+		    "batch %d kv %s page %d flush %d grow %d: other bits\n",
+		    model,
 		    t->is[BITS_PROCS] ? 3 : 1, t->is[BITS_MODE],
 		    bits_chunks[t->is[BITS_CHUNK]], t->is[BITS_THREADS] + 1,
 		    bits_isas[t->is[BITS_ISA]],
 		    bits_batches[t->is[BITS_BATCH]], kv ? "f32" : "bf16",
-		    page ? 64 : 16, t->is[BITS_FLUSH]);
+		    page ? 64 : 16, t->is[BITS_FLUSH], t->is[BITS_GROW]);
 	return ok;
 }
 

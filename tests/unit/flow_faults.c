@@ -125,7 +125,7 @@ forget(struct kit *k)
 TEST(memory_for_prefill)
 {
 	struct request r;
-	int total = 1, failed = 0;
+	int total = 1, failed = 0, without = 0;
 	struct kit k;
 
 	begin(&k, QWEN3);
@@ -151,8 +151,19 @@ TEST(memory_for_prefill)
 		CHECK(clean(&k, 0));
 		if (rc == 0 && count < n)
 			break;
+		if (rc == 0) {
+			/* The state now needs the picture that forget takes. */
+			without++;
+			kit_end(&k);
+			epd_json_free(r.content);
+			begin(&k, QWEN3);
+			request_begin(&r, kit_picture(&k, "a.ppm", 84, 56, 1),
+			    1);
+		}
 	}
 	CHECK(failed > 50);
+	/* The index of pages alone is done without. */
+	CHECK(without <= 1);
 	CHECK_INT(prefill(&k, &r), 0);
 	epd_json_free(r.content);
 	kit_end(&k);
@@ -314,6 +325,7 @@ TEST(cap_below_one_state)
 	kit_end(&k);
 	kit_begin(&k, QWEN2);
 	k.config.memory_cap = 20000;
+	k.alone = 1;
 	kit_open(&k);
 	for (int i = 0; i < 3; i++)
 		CHECK_INT(kit_say(&k, 0, "A text of some fifty tokens that "

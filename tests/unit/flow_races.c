@@ -16,6 +16,8 @@ static struct shared {
 	atomic_int here;
 	int rc[MOST];
 	uint32_t version[MOST];
+	int pid[MOST];
+	char why[MOST][sizeof (struct epd_why)];
 	char name[MOST][EPD_WORKFLOW];
 } *shared;
 
@@ -61,6 +63,15 @@ meet_at_progress(void *arg, uint64_t done, uint64_t total)
 		meet();
 }
 
+/* Wait until so many are here, without being one of them. */
+static void
+wait_for(int n)
+{
+	for (int i = 0; i < 10000 && atomic_load(&shared->here) < n; i++)
+		epd_clock_sleep_ns(1000000);
+}
+
+/* The first draws a token and waits; the others come meanwhile, one by one. */
 static void
 decode_child(struct kit *k, int i)
 {
@@ -72,7 +83,12 @@ decode_child(struct kit *k, int i)
 		.token = meet_at_token, .arg = &met,
 	};
 
+	shared->pid[i] = (int)getpid();
+	wait_for(i);
 	shared->rc[i] = epd_flow_decode(k->se, &d, kit_why(k));
+	memcpy(shared->why[i], k->why.text, sizeof k->why.text);
+	if (!met)
+		meet();
 }
 
 static uint64_t key;
@@ -139,9 +155,12 @@ children(struct kit *k, int n, void (*child)(struct kit *, int))
 	return ok;
 }
 
-/* Of two advances at once one stands; 1 if that is how it was. */
+/*
+ * Of two advances at once one stands, and the other is told so; 1 if that is how
+ * it was.
+ */
 static int
-contest(void (*child)(struct kit *, int), int lost)
+contest(void (*child)(struct kit *, int), int loses, int lost)
 {
 	struct epd_prefilled p;
 	struct kit_log l;
@@ -159,7 +178,7 @@ contest(void (*child)(struct kit *, int), int lost)
 	won = shared->rc[0] < 0;
 	kit_open(&k);
 	l = kit_read(&k, 1, 0);
-	ok = ok && shared->rc[won] == 0 && shared->rc[!won] == EPD_EVERSION &&
+	ok = ok && shared->rc[won] == 0 && shared->rc[!won] == loses &&
 	    l.head.parent == 1 && kit_runs(&k) == runs + 1 &&
 	    kit_recount(&k, &l) && kit_replay(&k, &l) && kit_check(&k) == 0 &&
 	    kit_count(&k, EPD_M_STATES_ADVANCED) == 1;
@@ -171,9 +190,98 @@ contest(void (*child)(struct kit *, int), int lost)
 	return ok;
 }
 
-TEST(two_decode_one_state) { CHECK(contest(decode_child, 0)); }
-TEST(two_decode_one_state_that_is_lost) { CHECK(contest(decode_child, 1)); }
-TEST(two_prefill_one_state) { key = 0; CHECK(contest(prefill_child, 0)); }
+/* Who comes while it is decoded is refused before anything is computed. */
+static int
+refused(int lost)
+{
+	char pid[32];
+
+	if (!contest(decode_child, EPD_ELOCKED, lost))
+		return 0;
+	snprintf(pid, sizeof pid, "process %d", shared->pid[0]);
+	printf("# %s\n", shared->why[1]);
+	return shared->rc[0] == 0 && strstr(shared->why[1], pid) != NULL;
+}
+
+TEST(two_decode_one_state) { CHECK(refused(0)); }
+TEST(two_decode_one_state_that_is_lost) { CHECK(refused(1)); }
+TEST(two_prefill_one_state)
+{
+	key = 0;
+	CHECK(contest(prefill_child, EPD_EVERSION, 0));
+}
+
+/* One decodes; the other's turn is ready before that ends, and comes to naught. */
+static void
+decode_or_prefill(struct kit *k, int i)
+{
+	struct epd_json *j = kit_json("\"And now?\"");
+	struct epd_prefilled out;
+	struct epd_prefill p = {
+		.kind = EPD_PROMPT_TURN, .content = j, .role = "user",
+		.workflow = "w1", .state = 1,
+	};
+
+	if (i == 0) {
+		decode_child(k, 0);
+	} else {
+		wait_for(1);
+		shared->rc[1] = epd_flow_prefill(k->se, &p, &out, kit_why(k));
+		meet();
+	}
+	epd_json_free(j);
+}
+
+TEST(a_turn_does_not_break_into_an_answer)
+{
+	CHECK(contest(decode_or_prefill, EPD_ELOCKED, 0));
+	CHECK_INT(shared->rc[0], 0);
+}
+
+/* As many as come draw one after another, or are refused. */
+static void
+hurried_child(struct kit *k, int i)
+{
+	struct kit_said said;
+
+	meet();
+	shared->rc[i] = kit_decode(k, &(uint32_t){ 1 }, 1, 2, &said);
+}
+
+TEST(many_decode_one_state)
+{
+	struct epd_prefilled p;
+	struct kit_said said[2];
+	struct kit_log l;
+	uint64_t done = 0;
+	struct kit k;
+
+	kit_start(&k, QWEN2);
+	for (k.alone = 0; k.alone < 2; k.alone++)
+		CHECK_INT(kit_say(&k, 0, "A state that many go on with.", NULL,
+		    &p), 0);
+	kit_close(&k);
+	CHECK(children(&k, MOST, hurried_child));
+	kit_open(&k);
+	for (int i = 0; i < MOST; i++) {
+		done += shared->rc[i] == 0;
+		CHECK(shared->rc[i] == 0 || shared->rc[i] == EPD_ELOCKED);
+	}
+	CHECK(done > 0);
+	printf("# %llu of %d drew\n", (unsigned long long)done, MOST);
+	l = kit_read(&k, 1, 0);
+	CHECK_INT(l.n, p.tokens + 2 * done);
+	CHECK(kit_recount(&k, &l) && kit_replay(&k, &l));
+	kit_log_free(&l);
+	CHECK_INT(kit_decode(&k, &(uint32_t){ 1 }, 1, 2, said), 0);
+	CHECK_INT(kit_decode(&k, &(uint32_t){ 2 }, 1, 2 + 2 * (int)done,
+	    said + 1), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(said[0].logprob[i] == said[1].logprob[2 * done +
+		    (uint64_t)i]);
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
 
 TEST(two_with_one_key_are_one)
 {

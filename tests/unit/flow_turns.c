@@ -40,13 +40,30 @@ alike(struct kit *k, uint32_t a, uint32_t b)
 	return ok;
 }
 
-/* Messages first, then second onto that, against both as one. */
+/* Whether all but the last token were found or computed, `had` of them its own. */
+static int
+adds_up(const struct epd_prefilled *p, uint64_t had, int reuse)
+{
+	const int ok = p->reused + p->fresh == p->tokens - 1 &&
+	    p->reused - p->borrowed == had && (reuse || p->borrowed == 0);
+
+	if (!ok)
+		printf("# reused %llu, %llu borrowed, computed %llu to %llu\n",
+		    (unsigned long long)p->reused,
+		    (unsigned long long)p->borrowed,
+		    (unsigned long long)p->fresh,
+		    (unsigned long long)p->tokens);
+	return ok;
+}
+
+/* Messages first, then second onto that, against both as one, computed alone. */
 static int
 cut(struct kit *k, const char *first, const char *second,
     const char *const *paths, int nfirst)
 {
 	const char *one[8] = { NULL };
 	struct epd_prefilled a, b, c;
+	const int reuse = !k->alone;
 	char json[2000];
 	int rc;
 
@@ -59,25 +76,26 @@ cut(struct kit *k, const char *first, const char *second,
 		    NULL, 0, &b);
 	}
 	snprintf(json, sizeof json, "[%s,%s]", first, second);
+	k->alone = 1;
 	if (rc == 0)
 		rc = kit_messages(k, 0, json, paths, 0, &c);
+	k->alone = !reuse;
 	if (rc < 0) {
 		printf("# %s\n", k->why.text);
 		return 0;
 	}
-	if (a.reused || b.reused != a.tokens - 1 ||
-	    b.fresh != b.tokens - a.tokens || c.fresh != c.tokens - 1) {
-		printf("# reused %llu of %llu, computed %llu to %llu\n",
-		    (unsigned long long)b.reused, (unsigned long long)a.tokens,
-		    (unsigned long long)b.fresh, (unsigned long long)b.tokens);
+	if (!adds_up(&a, 0, reuse) || !adds_up(&b, a.tokens - 1, reuse) ||
+	    !adds_up(&c, 0, 0))
 		return 0;
-	}
 	return alike(k, a.state, c.state);
 }
 
-/* Several cuts of one conversation under one model. */
+/*
+ * Several cuts of one conversation under one model; each state computed alone,
+ * or taking up what others have.
+ */
 static int
-cuts(const char *model, const char *template)
+cuts_of(const char *model, const char *template, int reuse)
 {
 	const char *paths[4] = { NULL };
 	struct kit k;
@@ -90,6 +108,7 @@ cuts(const char *model, const char *template)
 		    template);
 	}
 	kit_open(&k);
+	k.alone = !reuse;
 	ok = cut(&k, USER("\"Hello.\"") "," SAID("Thank you."),
 	    USER("\"What is the left object?\""), NULL, 0);
 	if (!template) {
@@ -108,6 +127,12 @@ cuts(const char *model, const char *template)
 	ok &= kit_check(&k) == 0;
 	kit_end(&k);
 	return ok;
+}
+
+static int
+cuts(const char *model, const char *template)
+{
+	return cuts_of(model, template, 0) && cuts_of(model, template, 1);
 }
 
 TEST(template_of_qwen2) { CHECK(cuts(QWEN2, NULL)); }
@@ -164,6 +189,7 @@ dialogue(const char *model, int most, int ignore_eos, const char *picture)
 	    TEXT("What is this?") "]},{\"role\":\"assistant\",\"content\":");
 	epd_json_quote(&json, epd_span_str(said.text));
 	epd_buf_str(&json, "}," USER("\"And the colour?\"") "]");
+	k.alone = 1;
 	if (kit_messages(&k, 0, epd_buf_cstr(&json), paths, 0, &c) < 0)
 		golden_die("whole", k.why.text);
 	epd_buf_free(&json);
@@ -236,6 +262,7 @@ TEST(positions_survive_a_reload)
 
 		kit_start(&k, models[i]);
 		paths[0] = kit_picture(&k, "a.ppm", 112, 84, 1);
+		k.alone = 1;
 		for (int j = 0; j < 2; j++)
 			CHECK_INT(kit_say(&k, 0, "Look.", paths, p + j), 0);
 		CHECK_INT(kit_decode(&k, &p[0].state, 1, 10, &whole), 0);

@@ -1,0 +1,222 @@
+#!/usr/bin/env bats
+# epd-handoff: a state to another workflow or store, whole or by phases, and what
+# people are told when it does not go.
+
+load helper
+load handoff
+
+states() {
+	epd-state ls "$@" 2>/dev/null | wc -l
+}
+
+@test "a state goes to another workflow and goes on there" {
+	s=$(ask)
+	t=$(ask)
+	want=$(epd-decode "$t")
+	before=$(runs)
+	run --separate-stderr epd-handoff "$s" plan
+	[ "$status" -eq 0 ]
+	[ "$output" = plan/s1 ]
+	[ -z "$stderr" ]
+	[ "$(runs)" -eq "$before" ]
+	[ "$(epd-decode plan/s1)" = "$want" ]
+	run -4 epd-decode "$s"
+	[ "$(epd-handoff "$t")" = w3/s1 ]
+	[ "$(epd-handoff -w w3 s1 plan)" = plan/s2 ]
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "its branches stay" {
+	s=$(ask)
+	epd-fork -n 2 "$s"
+	epd-handoff -v "$s" plan 2>err
+	grep -qE '^[0-9]+ pages linked, 0 copied \(0 B\), 0 to be computed$' err
+	[ "$(states w1)" -eq 2 ]
+	[ "$(epd-decode w1/s2)" = "$(epd-decode plan/s1)" ]
+}
+
+@test "into another store, with all it needs" {
+	s=$(ask)
+	want=$(epd-decode "$(epd-fork "$s")")
+	[ "$(epd-handoff --to other "$s")" = w1/s1 ]
+	mv "$EPD_STORE" away
+	[ "$(epd-decode --store other w1/s1)" = "$want" ]
+	rm -rf memory/*/w
+	t=$(epd-prefill --store other -p 'And now?' w1/s1)
+	epd-decode --store other -n 3 "$t"
+	epd-state check --store other
+	mv away "$EPD_STORE"
+	rm -rf other
+}
+
+@test "by phases" {
+	s=$(ask)
+	id=$(epd-handoff --prepare "$s" plan)
+	[[ $id =~ ^[0-9a-f]{32}$ ]]
+	[ "$(epd-handoff --status)" = "$id w1/s1@1 PREPARED -> plan -" ]
+	[ "$(epd-handoff --status "${id:0:6}")" = "$(epd-handoff --status)" ]
+	[ "$(epd-handoff --commit "${id:0:8}")" = plan/s1 ]
+	run --separate-stderr -4 epd-handoff --commit "$id"
+	[[ $stderr == *'no such hand-off: it ended, or was never begun'* ]]
+	id=$(epd-handoff --prepare plan/s1 w1)
+	[ "$(epd-handoff --abort --reason 'not now' "$id")" = plan/s1 ]
+	epd-state log plan | grep -q 'not now'
+	[ -z "$(epd-handoff --status)" ]
+	[ "$(states)" -eq 1 ]
+}
+
+@test "JSON has every field" {
+	s=$(ask)
+	epd-handoff --prepare -j "$s" plan >out
+	id=$(jq -r .handoff out)
+	jq -e '.schema_version and .from == "w1/s1@1" and .to == "plan" and
+		.source == "PREPARED" and .target == null and
+		(.unreachable or .expired | not)' out
+	[ "$(jq -r .from_store out)" = "$(realpath "$EPD_STORE")" ]
+	[ "$(jq -r .to_store out)" = "$(realpath "$EPD_STORE")" ]
+	epd-handoff --status -j | jq -e ".handoff == \"$id\""
+	epd-handoff --commit -j "$id" >out
+	jq -e '.to == "plan/s1" and .source == null and .target == null and
+		.pages_linked > 0 and .pages_copied == 0 and
+		.pages_missing == 0 and .bytes_copied == 0' out
+	epd-handoff --prepare plan/s1 >out
+	epd-handoff --abort -j "$(cat out)" | jq -e '.from == "plan/s1@1"'
+}
+
+@test "what is being handed over is nobody's to use" {
+	s=$(ask)
+	id=$(epd-handoff --prepare "$s" plan)
+	for c in "epd-decode $s" "epd-prefill -p x $s" "epd-fork $s" \
+		"epd-state release $s" "epd-handoff $s other"; do
+		run --separate-stderr -3 $c
+		[ -z "$output" ]
+		[[ $stderr == *'mid-hand-off'* ]]
+	done
+	epd-state show "$s"
+	epd-state ls w1
+	epd-handoff --abort "$id"
+	epd-decode "$s"
+}
+
+@test "its time over, the next command has it back" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --timeout 1ms "$s" plan)
+	sleep 0.01
+	[[ $(epd-handoff --status) == *', expired' ]]
+	run --separate-stderr -3 epd-handoff --commit "$id"
+	[[ $stderr == *'rolled back'* ]]
+	epd-handoff --prepare --timeout 1ms "$s" plan
+	sleep 0.01
+	epd-state gc
+	[ -z "$(epd-handoff --status)" ]
+	epd-handoff --prepare --timeout 1ms "$s" plan
+	sleep 0.01
+	epd-decode "$s"
+	[ "$(states)" -eq 1 ]
+}
+
+@test "a target that is away is waited for" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --to other "$s" plan)
+	mv other away
+	run --separate-stderr -3 epd-handoff --commit "$id"
+	[[ $stderr == *'it waits for plan of '*'/other, which cannot be reached: '* ]]
+	[[ $(epd-handoff --status) == *', unreachable' ]]
+	mv away other
+	[ "$(epd-handoff --commit "$id")" = plan/s1 ]
+	[ "$(epd-handoff --store other plan/s1 back)" = back/s1 ]
+	rm -rf other
+}
+
+@test "a source that is away is waited for, or a person adopts" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --to other "$s" plan)
+	# A driver that dies between the target's word and the source's.
+	EPD_FAULT_CALL=pwrite EPD_FAULT_PATH="$EPD_STORE/w/w1/log" EPD_FAULT_NTH=1 \
+		LD_PRELOAD=$build/faults.so run -137 epd-handoff --commit "$id"
+	run --separate-stderr -3 epd-handoff --store other --adopt "$id"
+	[[ $stderr == *'can be reached: --commit asks it'* ]]
+	mv "$EPD_STORE" away
+	run --separate-stderr -3 epd-handoff --store other --commit "$id"
+	[[ $stderr == *'it waits for w1 of '* ]]
+	run -3 epd-handoff --store other --abort "$id"
+	[ "$(epd-handoff --store other --adopt --reason 'it burnt' "$id")" = plan/s1 ]
+	[[ $(epd-handoff --store other --status) == *' ADOPTED, unreachable' ]]
+	epd-decode --store other -n 2 plan/s1
+	mv away "$EPD_STORE"
+	# A source that comes back has it no more.
+	epd-state gc --store other
+	[ "$(states)" -eq 0 ]
+	[ -z "$(epd-handoff --status)" ]
+	[ -z "$(epd-handoff --store other --status)" ]
+	epd-state check --store other
+	rm -rf other
+}
+
+@test "what is refused, and how" {
+	s=$(ask)
+	run --separate-stderr -4 epd-handoff w1/s9 plan
+	[ "$stderr" = 'epd-handoff: w1/s9: no such state' ]
+	run --separate-stderr -4 epd-handoff w1/s1@9 plan
+	run --separate-stderr -4 epd-handoff w7/s1 plan
+	[ ! -e "$EPD_STORE/w/plan" ]
+	run --separate-stderr -2 epd-handoff "$s" w1
+	[ "$stderr" = 'epd-handoff: w1/s1: it is in that workflow' ]
+	run -2 epd-handoff "$s" no/name
+	run -2 epd-handoff w1 plan
+	run -4 epd-handoff --commit 0123
+	run -2 epd-handoff --commit 012
+	run -2 epd-handoff --commit xyzw
+	mkdir else
+	touch else/file
+	run --separate-stderr -1 epd-handoff --to else "$s"
+	[[ $stderr == *'is not a store'* ]]
+	[ "$(states)" -eq 1 ]
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "many at once" {
+	s=$(ask)
+	for i in $(seq 20); do
+		b=$(epd-fork "$s")
+		epd-handoff --prepare "$b" plan
+	done >ids
+	epd-handoff --status | cut -d' ' -f1 | sort >told
+	sort ids | cmp - told
+	epd-handoff --status $(cat ids) | cut -d' ' -f1 | cmp - ids
+	# One that is none hides none of the others.
+	run --separate-stderr -4 epd-handoff --abort 00000000 $(cat ids)
+	[ "${#lines[@]}" -eq 20 ]
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "a decision that may not have been kept" {
+	s=$(ask)
+	EPD_FAULT_CALL=fdatasync EPD_FAULT_PATH=/w/w1/log EPD_FAULT_NTH=2 \
+		EPD_FAULT_DO=EIO LD_PRELOAD=$build/faults.so \
+		run --separate-stderr -5 epd-handoff "$s" plan
+	[ -z "$output" ]
+	id=$(epd-handoff --status | cut -d' ' -f1)
+	[[ $stderr == *"hand-off $id stands: --commit or --abort ends it"* ]]
+	[ "$(epd-handoff --commit "$id")" = plan/s1 ]
+	[ "$(states)" -eq 1 ]
+}
+
+@test "wrong use" {
+	s=$(ask)
+	run -2 epd-handoff
+	run -2 epd-handoff --commit
+	run -2 epd-handoff --commit --abort 0123
+	run -2 epd-handoff "$s" a b
+	run -2 epd-handoff --commit --to other 0123
+	run -2 epd-handoff --status --timeout 5s
+	run -2 epd-handoff --timeout 0s "$s"
+	run -2 epd-handoff --timeout soon "$s"
+	run -2 epd-handoff --reason x "$s"
+	run -2 epd-handoff --bogus "$s"
+	[ "$(states)" -eq 1 ]
+}
+
+@test "killed at any moment, one has it and nothing is left" {
+	handoff_kills 50
+}

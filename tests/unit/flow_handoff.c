@@ -1,0 +1,1057 @@
+/*
+ * flow_handoff.c - a state handed over: all of it is there and goes on with the
+ * same bits, its source is pinned until that is decided, and whatever fails or
+ * waits leaves one owner and nothing else.
+ */
+#include "base/clock.h"
+#include "tests/unit/fault.h"
+#include "tests/unit/flow_hand.h"
+
+/* A call like those of fault.h, before a lock is had. */
+int
+fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	if (cmd == F_OFD_SETLK)
+		(void)fault_hits("lock");
+	return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static const struct epd_sampler lively = {
+	.temp = 0.8F, .top_p = 0.95F, .top_k = 40, .penalty = 1.1F, .seed = 11,
+};
+
+/* A branch that has drawn, beside its parent, which shows a picture. */
+static uint32_t
+begin(struct hand *h, int two, int sync)
+{
+	const char *one[] = { NULL, NULL };
+	struct epd_prefilled p;
+	struct kit_said said;
+	uint32_t b;
+
+	hand_begin(h, QWEN2, two, sync);
+	one[0] = kit_picture(&h->k, "a.ppm", 84, 56, 1);
+	if (kit_say(&h->k, 0, "What is to be seen there?", one, &p) < 0 ||
+	    hand_decode(&h->k, "w1", 1, 3, &lively, &said) < 0)
+		golden_die("states", h->k.why.text);
+	b = hand_fork(&h->k, 1, 5);
+	if (hand_decode(&h->k, "w1", b, 4, &lively, &said) < 0)
+		golden_die("branch", h->k.why.text);
+	return b;
+}
+
+/* One owner, no half, nothing amiss, and so many states and runs a side. */
+static int
+settled(struct hand *h, int source, int target, int runs, int target_runs)
+{
+	struct hand_log s = hand_look(h, 0, 1), t = hand_look(h, 1, 1);
+	int ok = s.states == source && s.active == source &&
+	    t.states == target && t.active == target && !s.handoffs &&
+	    !t.handoffs && !s.leases && !t.leases && !s.faults && !t.faults &&
+	    hand_runs(h, 0) == runs && hand_runs(h, 1) == target_runs &&
+	    hand_check(h) == 0;
+
+	if (!ok)
+		printf("# source %d of %d, %d halves, %d runs; target %d of "
+		    "%d, %d halves, %d runs\n", s.active, s.states,
+		    s.handoffs, hand_runs(h, 0), t.active, t.states,
+		    t.handoffs, hand_runs(h, 1));
+	return ok;
+}
+
+/* Pull alone: the target is ready, nothing is decided. */
+static int
+pull(struct hand *h, const uint8_t id[16])
+{
+	struct epd_handoff half;
+	struct epd_workflow w;
+	struct epd_pair p;
+	int rc = epd_workflow_open(&w, h->k.s, "w1", 0, kit_why(&h->k));
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_handoff(w.shard, id, &half);
+	if (rc == 0)
+		rc = epd_pair_open(&p, h->k.s, &w, &half, &h->k.why);
+	if (rc == 0 && (rc = epd_pair_look(&p, &h->k.why)) == 0)
+		rc = epd_pair_pull(&p, &h->k.why);
+	epd_pair_close(&p);
+	epd_workflow_close(&w);
+	return rc;
+}
+
+static int
+release(struct kit *k, uint32_t state)
+{
+	const struct epd_ref ref = hand_ref("w1", state);
+
+	return epd_flow_release(k->s, &ref, "test", kit_why(k));
+}
+
+/* Prepared, and pulled too if so. */
+static int
+offered(struct hand *h, uint32_t state, int pulled, struct epd_handed *out)
+{
+	int rc = hand_prepare(h, state, out);
+
+	return rc == 0 && pulled ? pull(h, out->id) : rc;
+}
+
+/* ---- whole ---- */
+
+/* What is drawn next, of the branch where it is. */
+static void
+go_on(struct kit *k, const char *workflow, uint32_t state,
+    struct epd_prefilled *turn, struct kit_said *said)
+{
+	if (hand_say(k, workflow, state, "\"And what else?\"", turn) < 0 ||
+	    hand_decode(k, workflow, state, 8, &lively, said) < 0)
+		golden_die("the next turn", k->why.text);
+}
+
+static int
+same_said(const struct kit_said *a, const struct kit_said *b)
+{
+	return a->n == b->n && a->n > 0 &&
+	    !memcmp(a->id, b->id, (size_t)a->n * sizeof *a->id) &&
+	    !memcmp(a->logprob, b->logprob, (size_t)a->n * sizeof *a->logprob);
+}
+
+/* The names that the target's run files have, the fewest. */
+static int
+names(struct hand *h)
+{
+	struct kit *k = hand_kit(h, 1);
+	int fd = epd_memory_find(k->s->memory, h->to), n = 0;
+	struct dirent *e;
+	struct stat st;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	while (d && (e = readdir(d)))
+		if (fstatat(fd, e->d_name, &st, 0) == 0 &&
+		    S_ISREG(st.st_mode) && (!n || (int)st.st_nlink < n))
+			n = (int)st.st_nlink;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* How many files its pages lie in. */
+static int
+files(const struct epd_whole *f)
+{
+	int n = 0;
+
+	for (uint64_t i = 0; i < f->rows; i++)
+		n += i == 0 || f->row[i].run != f->row[i - 1].run;
+	return n;
+}
+
+static void
+whole(int two)
+{
+	struct epd_whole before, after;
+	struct kit_said unbroken, said;
+	struct epd_prefilled turn, handed;
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, two, 0);
+
+	go_on(&h.k, "w1", b, &turn, &unbroken);
+	hand_end(&h);
+	b = begin(&h, two, 0);
+	before = hand_whole(&h, 0, b);
+	CHECK(before.v.sampling.salt != 0 && before.v.nimages == 1);
+	CHECK(before.v.next_pos != (int64_t)before.v.nids);
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	CHECK_INT(out.source, EPD_PREPARED);
+	CHECK_INT(out.target, 0);
+	CHECK_INT(pull(&h, out.id), 0);
+	/* While the source has them, each file has a name for either. */
+	CHECK(names(&h) >= 2);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK_STR(out.to, h.to);
+	CHECK_INT(out.to_state, 1);
+	CHECK_INT(out.state, b);
+	after = hand_whole(&h, 1, 1);
+	CHECK(hand_same(&before, &after));
+	CHECK(settled(&h, 1, 1, 2, files(&before)));
+	CHECK(files(&before) > 1);
+	go_on(hand_kit(&h, 1), h.to, 1, &handed, &said);
+	CHECK_INT(handed.reused, before.v.nids - 1);
+	CHECK_INT(handed.fresh, turn.fresh);
+	CHECK_INT(handed.lost, 0);
+	CHECK_INT(handed.tokens, turn.tokens);
+	CHECK(same_said(&said, &unbroken));
+	CHECK(hand_check(&h) == 0);
+	epd_whole_free(&before);
+	epd_whole_free(&after);
+	hand_end(&h);
+}
+
+TEST(whole_within_a_store) { whole(0); }
+TEST(whole_between_stores) { whole(1); }
+
+/* With its own store gone for good the state has all it needs. */
+TEST(features_go_along)
+{
+	struct kit_said unbroken, said;
+	struct epd_prefilled turn;
+	struct epd_feature_meta m;
+	struct epd_handed out;
+	struct epd_whole f;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	go_on(&h.k, "w1", b, &turn, &unbroken);
+	hand_end(&h);
+	b = begin(&h, 1, 0);
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK(out.linked > 0 && out.copied == 0 && out.missing == 0);
+	CHECK(out.bytes > 0);
+	f = hand_whole(&h, 1, 1);
+	CHECK_INT(epd_feature_meta(h.t.s->features, &f.v.images[0].fp, &m), 0);
+	hand_away(&h, 0, 1);
+	CHECK_INT(epd_memory_remove(h.t.s->memory, "w1"), 0);
+	go_on(&h.t, "w1", 1, &turn, &said);
+	CHECK(turn.lost > 0);
+	CHECK(same_said(&said, &unbroken));
+	CHECK_INT(kit_check(&h.t), 0);
+	hand_away(&h, 0, 0);
+	epd_whole_free(&f);
+	hand_end(&h);
+}
+
+/* Copies, no pages at all, some of them: the same state. */
+static void
+without_links(int how, int lost)
+{
+	struct kit_said unbroken, said;
+	struct epd_prefilled turn;
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	go_on(&h.k, "w1", b, &turn, &unbroken);
+	hand_end(&h);
+	b = begin(&h, 1, 0);
+	if (lost)
+		kit_lose(&h.k, 0);
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	if (how >= 0) {
+		fault_arm(1, EXDEV, how);
+		fault.only = "linkat";
+	}
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	fault_calls();
+	if (lost || how > 0)
+		CHECK(out.linked == 0 && out.copied == 0 && out.missing > 1);
+	else
+		CHECK(out.copied > 0 && out.missing == 0);
+	CHECK(settled(&h, 1, 1, lost ? 0 : 2, hand_runs(&h, 1)));
+	go_on(&h.t, "w1", 1, &turn, &said);
+	CHECK(same_said(&said, &unbroken));
+	CHECK(hand_check(&h) == 0);
+	hand_end(&h);
+}
+
+TEST(pages_are_copied_where_they_cannot_be_linked) { without_links(0, 0); }
+TEST(pages_that_cannot_be_had_are_computed) { without_links(FAULT_ON, 0); }
+TEST(missing_pages_are_computed) { without_links(-1, 1); }
+
+/* ---- phases ---- */
+
+static void
+abandoned(int two, int pulled, int by)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, two, 0);
+	int runs = hand_runs(&h, 0);
+
+	CHECK_INT(offered(&h, b, pulled, &out), 0);
+	CHECK_INT(hand_abort(&h, by, out.id), pulled || !two || !by ? 0 :
+	    EPD_ENOTHING);
+	if (two && by && !pulled)
+		CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	/* Again, and a commit that comes too late. */
+	CHECK_INT(hand_abort(&h, 0, out.id), EPD_ENOTHING);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ENOTHING);
+	CHECK(settled(&h, 2, 0, runs, 0));
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK(settled(&h, 1, 1, runs - 1, 2));
+	hand_end(&h);
+}
+
+TEST(aborted_when_prepared) { abandoned(1, 0, 0); }
+TEST(aborted_when_ready) { abandoned(1, 1, 0); }
+TEST(aborted_by_the_target) { abandoned(1, 1, 1); }
+TEST(aborted_by_a_target_that_has_nothing) { abandoned(1, 0, 1); }
+TEST(aborted_within_a_store) { abandoned(0, 1, 0); }
+
+/* Each step done twice, as by two that looked at the same time. */
+TEST(every_step_again)
+{
+	struct epd_handed out;
+	struct epd_pair p[2];
+	struct epd_handoff half;
+	struct epd_workflow w[2];
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(epd_workflow_open(w + i, h.k.s, "w1", 0,
+		    kit_why(&h.k)), 0);
+		CHECK_INT(epd_shard_handoff(w[i].shard, out.id, &half), 0);
+		CHECK_INT(epd_pair_open(p + i, h.k.s, w + i, &half,
+		    &h.k.why), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK_INT(epd_pair_look(p + i, &h.k.why), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_INT(epd_pair_pull(p + i, &h.k.why), 0);
+	/* What the second pulled in vain is gone again. */
+	CHECK_INT(hand_runs(&h, 1), 2);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(epd_shard_commit(p[i % 2].src.w.shard, out.id,
+		    &h.k.why), 0);
+	CHECK_INT(epd_shard_rollback(p[1].src.w.shard, out.id, "too late",
+	    &h.k.why), EPD_EABORTED);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(epd_shard_commit(p[i % 2].dst.w.shard, out.id,
+		    &h.k.why), 0);
+	CHECK_INT(epd_shard_rollback(p[1].dst.w.shard, out.id, "too late",
+	    &h.k.why), EPD_EABORTED);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(epd_shard_forget(p[i % 2].src.w.shard, out.id,
+		    &h.k.why), 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(epd_shard_forget(p[i % 2].dst.w.shard, out.id,
+		    &h.k.why), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(epd_pair_drive(p + i, EPD_GOAL_SETTLE, "",
+		    &h.k.why), 0);
+		CHECK_INT(epd_pair_drive(p + i, EPD_GOAL_COMMIT, "",
+		    &h.k.why), EPD_ENOTHING);
+		epd_pair_close(p + i);
+		epd_workflow_close(w + i);
+	}
+	/* Its run went with neither handle telling; a sweep finds it. */
+	CHECK_INT(epd_flow_gc(h.k.s, &(struct epd_swept){ .ns = 0 },
+	    kit_why(&h.k)), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	hand_end(&h);
+}
+
+static void
+pinned(struct hand *h, uint32_t b)
+{
+	const struct epd_ref ref = hand_ref("w1", b);
+	const struct epd_fork_request f = { .from = ref, .branches = 1,
+	    .reason = "" };
+	struct epd_handed out;
+	struct epd_prefilled turn;
+	struct kit_said said;
+	struct epd_forked forked;
+
+	CHECK_INT(hand_say(&h->k, "w1", b, "\"No.\"", &turn), EPD_ESTATUS);
+	CHECK_INT(hand_decode(&h->k, "w1", b, 1, NULL, &said), EPD_ESTATUS);
+	CHECK_INT(epd_flow_fork(h->k.s, &f, &forked, kit_why(&h->k)),
+	    EPD_ESTATUS);
+	CHECK_INT(epd_flow_release(h->k.s, &ref, "no", kit_why(&h->k)),
+	    EPD_ESTATUS);
+	CHECK_INT(hand_prepare(h, b, &out), EPD_ESTATUS);
+	CHECK(*h->k.why.text);
+}
+
+TEST(its_source_is_pinned)
+{
+	struct epd_handed out, again;
+	struct kit_said said;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	for (int pulled = 0; pulled < 2; pulled++) {
+		CHECK_INT(offered(&h, b, pulled, &out), 0);
+		pinned(&h, b);
+		CHECK_INT(epd_flow_handoff_show(h.k.s, out.id, &again,
+		    kit_why(&h.k)), 0);
+		CHECK(again.source == EPD_PREPARED && !again.expired);
+		CHECK(again.target == (pulled ? EPD_READY : 0));
+		CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	}
+	/* The half that is ready is nobody's to use yet. */
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	CHECK_INT(hand_decode(&h.t, "w1", 3, 1, NULL, &said), EPD_ENOSTATE);
+	CHECK(hand_decode(&h.t, "w1", 2, 1, NULL, &said) < 0);
+	CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	hand_end(&h);
+}
+
+/* ---- time-out ---- */
+
+enum verb { SAY, DECODE, FORK, RELEASE, GC, GC_THERE, VERBS };
+
+static int
+use(struct hand *h, uint32_t b, enum verb verb)
+{
+	const struct epd_ref ref = hand_ref("w1", b);
+	struct epd_prefilled turn;
+	struct kit_said said;
+	struct epd_swept swept;
+
+	switch (verb) {
+	case SAY: return hand_say(&h->k, "w1", b, "\"So?\"", &turn);
+	case DECODE: return hand_decode(&h->k, "w1", b, 1, NULL, &said);
+	case FORK: return hand_fork(&h->k, b, 1) == 3 ? 0 : -1;
+	case RELEASE:
+		return epd_flow_release(h->k.s, &ref, "", kit_why(&h->k));
+	case GC: return epd_flow_gc(h->k.s, &swept, kit_why(&h->k));
+	default: return epd_flow_gc(h->t.s, &swept, kit_why(&h->t));
+	}
+}
+
+TEST(its_time_over_the_next_verb_rolls_back)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b;
+
+	for (int i = 0; i < 2 * VERBS; i++) {
+		const enum verb verb = (enum verb)(i % VERBS);
+		const int pulled = i / VERBS;
+
+		if (verb == GC_THERE && !pulled)
+			continue;
+		b = begin(&h, 1, 0);
+		h.timeout_ms = 1;
+		CHECK_INT(hand_prepare(&h, b, &out), 0);
+		if (pulled)
+			CHECK_INT(pull(&h, out.id), 0);
+		epd_clock_sleep_ns(2000000);
+		if (use(&h, b, verb) < 0)
+			CHECK_FAIL("verb %d: %s", (int)verb, h.k.why.text);
+		CHECK(settled(&h, verb == RELEASE ? 1 : 2 + (verb == FORK), 0,
+		    hand_runs(&h, 0), 0));
+		CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ENOTHING);
+		hand_end(&h);
+	}
+}
+
+TEST(its_time_over_a_commit_is_told_so)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	h.timeout_ms = 1;
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	epd_clock_sleep_ns(2000000);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_EABORTED);
+	CHECK(settled(&h, 2, 0, 3, 0));
+	/* What is ready by then may still be had. */
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	epd_clock_sleep_ns(2000000);
+	CHECK_INT(hand_commit(&h, 1, out.id, &out), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	hand_end(&h);
+}
+
+/* A state's time to live runs out meanwhile: it is gone once that is decided. */
+TEST(a_state_that_expires)
+{
+	const struct epd_fork_request f = {
+		.from = hand_ref("w1", 1), .branches = 3, .ttl_ms = 60000,
+		.reason = "test",
+	};
+	struct epd_clock_fake later = { .wall_ms = epd_clock_wall_ms() + 70000,
+	    .boot_ns = epd_clock_boot_ns() };
+	struct epd_handed out[2], late;
+	struct epd_forked forked;
+	struct epd_swept swept;
+	struct hand h;
+
+	begin(&h, 1, 0);
+	CHECK_INT(epd_flow_fork(h.k.s, &f, &forked, kit_why(&h.k)), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		CHECK_INT(offered(&h, forked.first + i, (int)i, out + i), 0);
+	epd_clock_fake(&later);
+	/* One that has expired is not there to be offered. */
+	CHECK_INT(hand_prepare(&h, forked.first + 2, &late), EPD_ENOSTATE);
+	CHECK_INT(epd_flow_gc(h.k.s, &swept, kit_why(&h.k)), 0);
+	/* Neither side of a half loses it before that is decided. */
+	CHECK_INT(hand_commit(&h, 0, out[0].id, &late), EPD_ENOSTATE);
+	CHECK_INT(hand_commit(&h, 0, out[1].id, &late), 0);
+	CHECK_INT(late.to_state, 1);
+	CHECK_INT(epd_flow_gc(h.k.s, &swept, kit_why(&h.k)), 0);
+	CHECK(settled(&h, 2, 1, 3, hand_runs(&h, 1)));
+	epd_clock_fake(NULL);
+	hand_end(&h);
+}
+/* ---- a half that cannot be reached ---- */
+
+TEST(a_target_that_is_away)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+	int states;
+
+	for (int pulled = 0; pulled < 2; pulled++) {
+		CHECK_INT(offered(&h, b, pulled, &out), 0);
+		states = hand_look(&h, 0, 0).states;
+		hand_away(&h, 1, 1);
+		for (int i = 0; i < 2; i++)
+			CHECK_INT(hand_commit(&h, 0, out.id, &out),
+			    EPD_ETIMEOUT);
+		CHECK(strstr(h.k.why.text, "no such store") != NULL);
+		CHECK(out.unreachable && out.source == EPD_PREPARED);
+		CHECK_INT(hand_look(&h, 0, 0).states, states);
+		CHECK_INT(hand_settle(&h, 0), 0);
+		CHECK_INT(hand_look(&h, 0, 0).handoffs, 1);
+		/* It may be given up all the same. */
+		if (pulled) {
+			CHECK_INT(hand_abort(&h, 0, out.id), 0);
+			hand_away(&h, 1, 0);
+			CHECK_INT(hand_look(&h, 1, 0).states, 1);
+			CHECK_INT(hand_settle(&h, 1), 1);
+			CHECK(settled(&h, 2, 0, 3, 0));
+		} else {
+			hand_away(&h, 1, 0);
+			CHECK_INT(hand_abort(&h, 0, out.id), 0);
+		}
+	}
+	hand_end(&h);
+}
+
+/* Committed and then away: the target has it when it comes back. */
+TEST(a_target_that_is_away_when_it_was_committed)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+	struct epd_workflow w;
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0, kit_why(&h.k)), 0);
+	CHECK_INT(epd_shard_commit(w.shard, out.id, &h.k.why), 0);
+	epd_workflow_close(&w);
+	hand_away(&h, 1, 1);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ETIMEOUT);
+	CHECK_INT(hand_abort(&h, 0, out.id), EPD_ETIMEOUT);
+	CHECK_INT(hand_settle(&h, 0), 0);
+	hand_away(&h, 1, 0);
+	CHECK_INT(hand_abort(&h, 0, out.id), EPD_ESTATUS);
+	CHECK_INT(hand_settle(&h, 0), 0);
+	CHECK_INT(epd_flow_gc(h.k.s, &(struct epd_swept){ .ns = 0 },
+	    kit_why(&h.k)), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	hand_end(&h);
+}
+
+/* The source's decision is not to be had: wait, or be adopted by a person. */
+static void
+orphaned(int committed, int expired)
+{
+	struct epd_handed out;
+	struct epd_workflow w;
+	struct hand_log t;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	h.timeout_ms = expired ? 1 : 600000;
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	CHECK_INT(hand_adopt(&h, out.id), EPD_ESTATUS);
+	CHECK(strstr(h.t.why.text, "can be reached") != NULL);
+	if (committed) {
+		CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0,
+		    kit_why(&h.k)), 0);
+		CHECK_INT(epd_shard_commit(w.shard, out.id, &h.k.why), 0);
+		epd_workflow_close(&w);
+	}
+	epd_clock_sleep_ns(2000000);
+	hand_away(&h, 0, 1);
+	CHECK_INT(hand_commit(&h, 1, out.id, &out), EPD_ETIMEOUT);
+	CHECK_INT(hand_abort(&h, 1, out.id), EPD_ETIMEOUT);
+	CHECK_INT(hand_settle(&h, 1), 0);
+	t = hand_look(&h, 1, 1);
+	CHECK(t.states == 1 && t.active == 0 && t.handoffs == 1 && !t.faults);
+	CHECK_INT(hand_adopt(&h, out.id), 0);
+	CHECK_INT(hand_adopt(&h, out.id), 0);
+	CHECK_INT(hand_look(&h, 1, 0).term, t.term + 1);
+	CHECK_INT(hand_look(&h, 1, 0).active, 1);
+	CHECK_INT(hand_commit(&h, 1, out.id, &out), 0);
+	CHECK_INT(out.target, EPD_ADOPTED);
+	hand_away(&h, 0, 0);
+	/* Whichever side comes first, the source commits to it. */
+	CHECK_INT(hand_settle(&h, committed), 1);
+	CHECK_INT(epd_flow_gc(h.k.s, &(struct epd_swept){ .ns = 0 },
+	    kit_why(&h.k)), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	hand_end(&h);
+}
+
+TEST(a_source_that_is_away) { orphaned(0, 1); }
+TEST(a_source_that_is_away_when_it_has_committed) { orphaned(1, 0); }
+
+/* Not being able to look now is no reason to take it. */
+TEST(nobody_adopts_for_want_of_memory)
+{
+	struct epd_handed out;
+	struct epd_why why;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+	int refused = 0, asked, rc;
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	for (int n = 1; n < 2000; n++) {
+		struct epd_handed told;
+
+		scratch_starve(n, 0);
+		rc = epd_flow_handoff_adopt(h.t.s, out.id, "test", &told,
+		    &why);
+		asked = scratch_mem.count;
+		scratch_starve(0, 0);
+		CHECK(rc == -ENOMEM || rc == EPD_ESTATUS);
+		refused += rc == -ENOMEM;
+		if (asked < n)
+			break;
+	}
+	CHECK(refused > 30);
+	CHECK_INT(hand_look(&h, 1, 0).active, 0);
+	CHECK_INT(hand_abort(&h, 1, out.id), 0);
+	hand_end(&h);
+}
+
+/* ---- refusals ---- */
+
+static int
+refused(struct hand *h, const char *store, const char *workflow,
+    struct epd_ref ref)
+{
+	const struct epd_offer o = {
+		.state = ref, .store = store, .workflow = workflow,
+	};
+	struct epd_handed out;
+	int rc = epd_flow_handoff_prepare(h->k.s, &o, &out, kit_why(&h->k));
+
+	if (rc < 0 && !*h->k.why.text)
+		printf("# without a word\n");
+	return rc;
+}
+
+static int
+workflows(void *arg, const char *name)
+{
+	(void)name;
+	++*(int *)arg;
+	return 0;
+}
+
+TEST(what_is_refused)
+{
+	struct hand h;
+	uint32_t b = begin(&h, 0, 0);
+	struct epd_ref ref = hand_ref("w1", b), whole_one = { .kind =
+	    EPD_REF_WORKFLOW, .workflow = "w1" };
+	char path[300];
+	int n = 0;
+	struct stat st;
+
+	CHECK_INT(refused(&h, NULL, "w1", ref), EPD_EUSAGE);
+	CHECK_INT(refused(&h, h.k.store, "w1", ref), EPD_EUSAGE);
+	CHECK_INT(refused(&h, NULL, "no/name", ref), EPD_EUSAGE);
+	CHECK_INT(refused(&h, NULL, "", whole_one), EPD_EUSAGE);
+	CHECK_INT(refused(&h, NULL, "", hand_ref("w9", 1)), EPD_ENOTHING);
+	/* Where the state is not there nothing is made for it. */
+	snprintf(path, sizeof path, "%s/new", h.k.path);
+	CHECK_INT(refused(&h, path, "", hand_ref("w1", 9)), EPD_ENOSTATE);
+	CHECK(stat(path, &st) < 0);
+	ref.version = 9;
+	CHECK_INT(refused(&h, NULL, "", ref), EPD_ENOTHING);
+	ref.version = 1;
+	CHECK_INT(refused(&h, NULL, "", ref), EPD_EVERSION);
+	CHECK_INT(refused(&h, NULL, "kept", ref), EPD_EVERSION);
+	CHECK_INT(epd_workflow_each(h.k.s, workflows, &n), 0);
+	CHECK_INT(n, 2);
+	/* Something else than a store, and another user's. */
+	ref.version = 0;
+	CHECK_INT(mkdirat(h.k.dir, "else", 0700), 0);
+	CHECK_INT(mkdirat(h.k.dir, "else/file", 0700), 0);
+	snprintf(path, sizeof path, "%s/else", h.k.path);
+	CHECK_INT(refused(&h, path, "", ref), EPD_EFORMAT);
+	snprintf(path, sizeof path, "%s/locked", h.k.path);
+	CHECK_INT(mkdirat(h.k.dir, "locked", geteuid() ? 0500 : 0700), 0);
+	if (!geteuid())
+		CHECK_INT(chown(path, 12345, 12345), 0);
+	CHECK_INT(refused(&h, path, "", ref), geteuid() ? -EROFS : -EPERM);
+	CHECK(hand_check(&h) == 0);
+	CHECK_INT(hand_look(&h, 0, 1).handoffs, 0);
+	hand_end(&h);
+}
+
+TEST(its_own_store_by_path)
+{
+	const char *path;
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 0, 0);
+	struct epd_offer o = { .state = hand_ref("w1", b), .workflow = "w2" };
+	char roundabout[300];
+
+	snprintf(roundabout, sizeof roundabout, "%s/../store", h.k.store);
+	o.store = path = roundabout;
+	CHECK_INT(epd_flow_handoff_prepare(h.k.s, &o, &out, kit_why(&h.k)),
+	    0);
+	CHECK_STR(out.to_store, out.from_store);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	CHECK(path == o.store);
+	hand_end(&h);
+}
+
+/* Moved as a whole, a store knows both halves in it. */
+TEST(the_store_is_moved)
+{
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 0, 0);
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	hand_close(&h);
+	hand_away(&h, 0, 1);
+	snprintf(h.k.store, sizeof h.k.store, "%.190s/store.away", h.k.path);
+	hand_open(&h);
+	CHECK_INT(hand_adopt(&h, out.id), EPD_ESTATUS);
+	CHECK_INT(hand_commit(&h, 1, out.id, &out), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
+	hand_end(&h);
+}
+
+/* ---- damage ---- */
+
+static void
+spoil(struct kit *k, const char *workflow)
+{
+	char path[300], byte;
+	int fd;
+
+	snprintf(path, sizeof path, "store/w/%s/log.00000001", workflow);
+	fd = openat(k->dir, path, O_RDWR);
+	if (fd < 0 || pread(fd, &byte, 1, 200) != 1 ||
+	    (byte ^= 8, pwrite(fd, &byte, 1, 200) != 1))
+		golden_die(path, "cannot be damaged");
+	close(fd);
+}
+
+static int
+count_one(void *arg, const struct epd_handed *h)
+{
+	struct epd_handed *last = arg;
+	uint64_t n = last->linked + 1;
+
+	*last = *h;
+	last->linked = n;
+	return 0;
+}
+
+TEST(the_other_half_is_damaged)
+{
+	struct epd_handed out, seen = { .linked = 0 };
+	struct kit_said said;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 1);
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	spoil(&h.t, "w1");
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ETIMEOUT);
+	CHECK(strstr(h.k.why.text, "log.00000001") != NULL);
+	CHECK_INT(epd_flow_handoff_each(h.k.s, count_one, &seen,
+	    kit_why(&h.k)), 0);
+	CHECK(seen.linked == 1 && seen.unreachable &&
+	    seen.source == EPD_PREPARED);
+	/* In the damaged log's own store it cannot be read at all. */
+	CHECK_INT(hand_commit(&h, 1, out.id, &out), EPD_ECORRUPT);
+	CHECK_INT(epd_flow_handoff_each(h.t.s, count_one, &seen,
+	    kit_why(&h.t)), EPD_ECORRUPT);
+	CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	CHECK_INT(kit_check(&h.k), 0);
+	hand_end(&h);
+}
+
+TEST(a_damaged_neighbour_hides_nothing)
+{
+	struct epd_prefilled p;
+	struct epd_handed out;
+	struct epd_json *j = kit_json("\"Hello.\"");
+	const struct epd_prefill other = { .kind = EPD_PROMPT_TURN,
+	    .content = j, .role = "user", .workflow = "a" };
+	struct hand h;
+	uint32_t b = begin(&h, 1, 1);
+	uint8_t id[16];
+	char hex[33];
+
+	CHECK_INT(epd_flow_prefill(h.k.se, &other, &p, kit_why(&h.k)), 0);
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	spoil(&h.k, "a");
+	epd_hex_format(hex, out.id, 16);
+	CHECK_INT(epd_flow_handoff_find(h.k.s, hex, id, kit_why(&h.k)), 0);
+	CHECK(!memcmp(id, out.id, 16));
+	hex[4] = '\0';
+	CHECK_INT(epd_flow_handoff_find(h.k.s, hex, id, kit_why(&h.k)), 0);
+	CHECK_INT(epd_flow_handoff_find(h.k.s, "0000000000000000", id,
+	    kit_why(&h.k)), EPD_ECORRUPT);
+	CHECK_INT(epd_flow_handoff_find(h.k.s, "012", id, kit_why(&h.k)),
+	    EPD_EUSAGE);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	epd_json_free(j);
+	hand_end(&h);
+}
+
+TEST(an_id_that_several_begin_with)
+{
+	struct epd_handoff half = { .id = { 0x12, 0x34, 0x50 }, .version = 1,
+	    .store = "", .workflow = "none", .peer = { 1 } };
+	char digits[8] = "12345";
+	struct epd_workflow w;
+	struct hand h;
+	uint8_t id[16];
+	uint32_t b[2];
+
+	begin(&h, 0, 0);
+	for (int i = 0; i < 2; i++)
+		b[i] = hand_fork(&h.k, 1, 2);
+	CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0, kit_why(&h.k)), 0);
+	for (int i = 0; i < 2; i++) {
+		half.state = b[i];
+		half.id[2] = (uint8_t)(0x50 + i);
+		CHECK_INT(epd_shard_prepare(w.shard, &half, kit_why(&h.k)),
+		    0);
+	}
+	epd_workflow_close(&w);
+	CHECK_INT(epd_flow_handoff_find(h.k.s, digits, id, kit_why(&h.k)),
+	    EPD_EAMBIGUOUS);
+	CHECK(strstr(h.k.why.text, " 12345000000000000000000000000000 ") &&
+	    strstr(h.k.why.text, " 12345100000000000000000000000000"));
+	strcpy(digits, "123451");
+	CHECK_INT(epd_flow_handoff_find(h.k.s, digits, id, kit_why(&h.k)), 0);
+	CHECK(!memcmp(id, half.id, 16));
+	hand_end(&h);
+}
+
+/* Memory that fails anywhere in it: nothing has changed, or it is done. */
+TEST(memory_for_a_hand_off)
+{
+	struct hand h;
+	int failed = 0, asked = 1, rc;
+	struct hand_log s, t;
+	struct epd_handed out;
+	struct epd_swept swept;
+
+	for (int n = 1; asked >= n - 3; n += 3) {
+		const uint32_t b = begin(&h, 1, 0);
+		int told;
+
+		CHECK_INT(hand_prepare(&h, b, &out), 0);
+		scratch_starve(n, n % 2);
+		rc = hand_commit(&h, 0, out.id, &out);
+		asked = scratch_mem.count;
+		scratch_starve(0, 0);
+		CHECK(rc == 0 || rc == -ENOMEM || rc == EPD_ETIMEOUT);
+		failed += rc < 0;
+		told = rc == 0;
+		if (rc < 0)
+			rc = n % 2 ? hand_commit(&h, 0, out.id, &out) :
+			    hand_abort(&h, 0, out.id);
+		/* It may be that all was done and only not told. */
+		CHECK(rc == 0 || rc == EPD_ENOTHING || rc == EPD_ESTATUS);
+		s = hand_look(&h, 0, 0);
+		t = hand_look(&h, 1, 0);
+		CHECK(s.states + t.states == 2 && s.active + t.active == 2);
+		CHECK(!s.handoffs && !t.handoffs && (!told || t.active));
+		for (int i = 0; i < 2; i++)
+			CHECK_INT(epd_flow_gc(hand_kit(&h, i)->s, &swept,
+			    kit_why(&h.k)), 0);
+		CHECK(settled(&h, s.states, t.states, s.states + 1,
+		    2 * t.states));
+		hand_end(&h);
+	}
+	printf("# failed at %d of %d\n", failed, asked);
+	CHECK(failed > 20);
+}
+
+/* ---- two at once ---- */
+
+/* Overtaken at any call by one who ends it, a driver is told so, no worse. */
+static struct {
+	struct hand *h;
+	uint8_t id[16];
+	enum epd_goal goal;
+	struct epd_pair *late;	/* pulls after that what it saw long before */
+	int rc;
+} rival;
+
+static void
+overtake(void)
+{
+	struct kit *k = &rival.h->k;
+	struct epd_store_options o = { .path = k->store, .config = &k->config };
+	struct epd_handed out;
+	struct epd_store *s;
+
+	if ((rival.rc = epd_store_open(&s, &o, NULL)) < 0)
+		return;
+	rival.rc = rival.goal == EPD_GOAL_COMMIT ?
+	    epd_flow_handoff_commit(s, rival.id, &out, NULL) :
+	    epd_flow_handoff_abort(s, rival.id, "rival", &out, NULL);
+	epd_store_close(s);
+	if (rival.rc == 0 && rival.late)
+		(void)epd_pair_pull(rival.late, NULL);
+}
+
+/* Whoever won, what both were told is so.  The calls there were. */
+static int
+overtaken(struct hand *h, uint32_t parent, int n, enum epd_goal goal)
+{
+	uint32_t b = hand_fork(&h->k, parent, 9);
+	struct hand_log s, t;
+	struct epd_handed out;
+	int rc, calls, ok;
+
+	rival.h = h;
+	rival.goal = goal;
+	rival.rc = 1;
+	if (hand_prepare(h, b, &out) < 0)
+		golden_die("prepare", h->k.why.text);
+	memcpy(rival.id, out.id, 16);
+	fault.hook = overtake;
+	fault_arm(n, 0, FAULT_HOOK);
+	rc = hand_commit(h, 0, rival.id, &out);
+	calls = fault.count;
+	fault.at = 0;
+	s = hand_look(h, 0, 0);
+	t = hand_look(h, 1, 0);
+	/* A rival that could not have the lock has changed nothing. */
+	ok = s.handoffs + t.handoffs == 0 && s.active == s.states &&
+	    t.active == t.states && s.states + t.states == 3;
+	ok &= rc == 0 ? t.states == 1 : (rc == EPD_EABORTED &&
+	    t.states == 0) || (rc == EPD_ENOTHING && rival.rc == 0 &&
+	    t.states == (goal == EPD_GOAL_COMMIT));
+	if (rival.rc == 0)
+		ok &= t.states == (goal == EPD_GOAL_COMMIT);
+	if (!ok)
+		printf("# call %d: driver %d (%s), rival %d, %d here, %d "
+		    "there\n", n, rc, h->k.why.text, rival.rc, s.states,
+		    t.states);
+	if (t.states)
+		release(&h->t, t.newest);
+	else
+		release(&h->k, b);
+	return ok ? calls : -1;
+}
+
+static void
+overtaken_everywhere(enum epd_goal goal)
+{
+	struct hand h;
+	int calls = 1, done = 0;
+
+	begin(&h, 1, 0);
+	h.k.config.lock_timeout_ms = 20;
+	hand_close(&h);
+	h.t.config.lock_timeout_ms = 20;
+	hand_open(&h);
+	for (int n = 1; calls >= n - 3; n += 3, done++) {
+		calls = overtaken(&h, 1, n, goal);
+		CHECK(calls >= 0);
+	}
+	printf("# overtaken at %d calls\n", done);
+	CHECK(done > 30);
+	CHECK_INT(epd_flow_gc(h.t.s, &(struct epd_swept){ .ns = 0 },
+	    kit_why(&h.t)), 0);
+	CHECK(settled(&h, 2, 0, hand_runs(&h, 0), 0));
+	hand_end(&h);
+}
+
+/*
+ * A third that has looked before the two others and is killed when it has pulled
+ * behind them: its half is nobody's, whatever the first one saw of the other.
+ */
+static int
+late(struct hand *h, int n)
+{
+	uint32_t b = hand_fork(&h->k, 1, 9);
+	struct epd_handed out;
+	struct epd_handoff half;
+	struct epd_workflow w;
+	struct epd_pair p;
+	struct hand_log t;
+	int calls, ok;
+
+	if (hand_prepare(h, b, &out) < 0 || epd_workflow_open(&w, h->k.s, "w1",
+	    0, kit_why(&h->k)) < 0 || epd_shard_handoff(w.shard, out.id,
+	    &half) < 0 || epd_pair_open(&p, h->k.s, &w, &half,
+	    &h->k.why) < 0 || epd_pair_look(&p, &h->k.why) < 0)
+		golden_die("late", h->k.why.text);
+	rival.h = h;
+	rival.goal = EPD_GOAL_COMMIT;
+	rival.late = &p;
+	memcpy(rival.id, out.id, 16);
+	fault.hook = overtake;
+	fault_arm(n, 0, FAULT_HOOK);
+	hand_commit(h, 0, rival.id, &out);
+	calls = fault.count;
+	fault.at = 0;
+	rival.late = NULL;
+	epd_pair_close(&p);
+	epd_workflow_close(&w);
+	hand_settle(h, 1);
+	t = hand_look(h, 1, 0);
+	ok = t.states == 1 && t.active == 1 && t.handoffs == 0;
+	if (!ok)
+		printf("# call %d: %d of %d there, %d halves\n", n, t.active,
+		    t.states, t.handoffs);
+	for (; t.states > 0; t = hand_look(h, 1, 0))
+		if (release(&h->t, t.newest) < 0)
+			break;
+	return ok ? calls : -1;
+}
+
+TEST(a_half_that_comes_late)
+{
+	struct hand h;
+	int calls = 1, tried = 0;
+
+	begin(&h, 1, 0);
+	hand_close(&h);
+	h.k.config.lock_timeout_ms = h.t.config.lock_timeout_ms = 10;
+	hand_open(&h);
+	for (int n = 1; calls >= tried; n++) {
+		calls = late(&h, n);
+		CHECK(calls >= 0);
+		tried = n;
+	}
+	CHECK(tried > 100);
+	CHECK(hand_check(&h) == 0);
+	hand_end(&h);
+}
+
+TEST(overtaken_by_a_commit) { overtaken_everywhere(EPD_GOAL_COMMIT); }
+TEST(overtaken_by_an_abort) { overtaken_everywhere(EPD_GOAL_ABORT); }
+
+int
+main(int argc, char **argv)
+{
+	return check_main(argc, argv);
+}
