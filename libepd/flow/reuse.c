@@ -190,19 +190,30 @@ own(const struct finder *f, long page, const struct epd_name *name,
 	return 1;
 }
 
-static int
-elsewhere(const struct finder *f, const struct epd_name *name,
-    struct place *out)
+/*
+ * From whoever the index names; a hint that led nowhere is forgotten, and then
+ * the one before it is asked.
+ */
+static long
+elsewhere(struct finder *f, long page, const struct epd_name *name,
+    uint64_t tried)
 {
 	struct epd_index *x = epd_store_index(f->q->s->store);
 	struct epd_index_hit hit;
+	struct place p;
+	long n = 0;
 
-	if (!x || epd_index_find(x, name, &hit) <= 0 ||
-	    !epd_workflow_name_ok(hit.workflow))
-		return 0;
-	memcpy(out->workflow, hit.workflow, sizeof out->workflow);
-	out->run = hit.run;
-	return 1;
+	for (int i = 0; i < 2 && epd_index_find(x, name, &hit) > 0; i++) {
+		if (hit.run == tried || !epd_workflow_name_ok(hit.workflow))
+			return 0;
+		memcpy(p.workflow, hit.workflow, sizeof p.workflow);
+		p.run = hit.run;
+		n = take(f, &p, page, name);
+		if (n != -ENOENT)
+			return n;
+		epd_index_forget(x, name, &hit);
+	}
+	return n;
 }
 
 /* Whole pages, as far as they go.  0 or -ENOMEM. */
@@ -213,7 +224,7 @@ whole(struct finder *f)
 
 	for (;;) {
 		long page = (long)(q->rows / f->t), n = 0;
-		struct place p = { .run = 0 }, o;
+		struct place p = { .run = 0 };
 		struct epd_name name;
 
 		if ((uint64_t)(page + 1) * f->t > f->upto)
@@ -222,9 +233,8 @@ whole(struct finder *f)
 			return -ENOMEM;
 		if (own(f, page, &name, &p))
 			n = take(f, &p, page, &name);
-		if (n <= 0 && n != -ENOMEM && elsewhere(f, &name, &o) &&
-		    o.run != p.run)
-			n = take(f, &o, page, &name);
+		if (n <= 0 && n != -ENOMEM)
+			n = elsewhere(f, page, &name, p.run);
 		if (n <= 0)
 			return n == -ENOMEM ? -ENOMEM : 0;
 	}

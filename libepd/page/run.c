@@ -69,9 +69,14 @@ open_named(struct epd_run *r)
 static int
 open_nameless(struct epd_run *r)
 {
+	struct stat st;
+
 	r->fd = openat(r->dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (r->fd >= 0)
 		return 0;
+	/* What ext4 says of a folder that was removed while it was open. */
+	if (errno == EPERM)
+		return !fstat(r->dirfd, &st) && !st.st_nlink ? -ENOENT : -EPERM;
 	/* What kernels say when the file system, or they, have no O_TMPFILE. */
 	if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
 		return open_named(r);

@@ -46,6 +46,7 @@ enum {
 	FORMAT = 1, SET = 1024, SLOT = 128, WAYS = SET / SLOT,
 	SETS_AT = 12, TAG_AT = 16, TAG = 64, CRC_AT = SET - 4,
 	RUN_AT = 32, PAGE_AT = 40, AGE_AT = 48, FLOW_AT = 56, SUM_AT = 120,
+	HINTS = 2,		/* that a name has at most */
 	A_SLOT = 16384,		/* bytes of cap for one */
 	LEAST = 4096 / WAYS, MOST = 524288 / WAYS,	/* sets */
 };
@@ -139,21 +140,45 @@ slot_of(const uint8_t *set, const struct epd_name *name)
 	return best;
 }
 
-/* Where a name goes: its own slot, else a free one, else the oldest. */
+/* The slot of a name's page in one run, or NULL. */
 static const uint8_t *
-place(const uint8_t *set, const struct epd_name *name)
+slot_in(const uint8_t *set, const struct epd_name *name, const char *workflow,
+    uint64_t run)
 {
-	const uint8_t *at = slot_of(set, name), *oldest = set;
+	for (const uint8_t *s = set; s < set + SET; s += SLOT)
+		if (!memcmp(s, name->b, EPD_NAME) && valid(s) &&
+		    get_le(s + RUN_AT, 8) == run &&
+		    !strcmp((const char *)s + FLOW_AT, workflow))
+			return s;
+	return NULL;
+}
+
+/*
+ * Where a name goes: the slot it has for this run, the older of its two, a free
+ * one, or the oldest of all.
+ */
+static const uint8_t *
+place(const uint8_t *set, const struct epd_name *name, const char *workflow,
+    uint64_t run)
+{
+	const uint8_t *at = slot_in(set, name, workflow, run), *oldest = set;
+	const uint8_t *older = NULL;
+	int has = 0;
 
 	if (at)
 		return at;
 	for (const uint8_t *s = set; s < set + SET; s += SLOT) {
-		if (!valid(s))
-			return s;
-		if (age(s) < age(oldest))
-			oldest = s;
+		if (!valid(s)) {
+			at = at ? at : s;
+			continue;
+		}
+		if (!memcmp(s, name->b, EPD_NAME)) {
+			has++;
+			older = !older || age(s) < age(older) ? s : older;
+		}
+		oldest = !valid(oldest) || age(s) < age(oldest) ? s : oldest;
 	}
-	return oldest;
+	return has >= HINTS ? older : at ? at : oldest;
 }
 
 static uint64_t
@@ -183,7 +208,7 @@ put_page(struct epd_index *x, const struct epd_name *name, uint64_t run,
 	memcpy(slot + FLOW_AT, workflow, strlen(workflow));
 	put_le(slot + SUM_AT, epd_xxh3_64(slot, SUM_AT), 8);
 	return epd_file_pwrite(x->fd, slot, SLOT, set_at(x, name) +
-	    (uint64_t)(place(set, name) - set));
+	    (uint64_t)(place(set, name, workflow, run) - set));
 }
 
 /* The full pages of a run.  Their count, or -errno. */
@@ -445,6 +470,22 @@ epd_index_find(const struct epd_index *x, const struct epd_name *name,
 	out->run = get_le(s + RUN_AT, 8);
 	out->at = (uint32_t)get_le(s + PAGE_AT, 4);
 	return 1;
+}
+
+void
+epd_index_forget(struct epd_index *x, const struct epd_name *name,
+    const struct epd_index_hit *hit)
+{
+	static const uint8_t none[SLOT];
+	uint8_t set[SET];
+	const uint8_t *s;
+
+	if (!x || x->m->look || read_set(x, name, set))
+		return;
+	s = slot_in(set, name, hit->workflow, hit->run);
+	if (s)
+		(void)epd_file_pwrite(x->fd, none, SLOT, set_at(x, name) +
+		    (uint64_t)(s - set));
 }
 
 long

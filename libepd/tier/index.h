@@ -48,6 +48,10 @@ struct epd_index_hit {
 int epd_index_find(const struct epd_index *x, const struct epd_name *name,
     struct epd_index_hit *out);
 
+/* What a hint said is not there: the one before it comes to light again. */
+void epd_index_forget(struct epd_index *x, const struct epd_name *name,
+    const struct epd_index_hit *hit);
+
 /* Empty it and put in all runs of the tier.  The pages put in, or -errno. */
 long epd_index_rebuild(struct epd_index *x);
 

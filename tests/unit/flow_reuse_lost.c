@@ -131,6 +131,27 @@ TEST(a_taker_stands_in_for_its_donor)
 	kit_end(&k);
 }
 
+/* And when the taker has gone, the donor that is still there. */
+TEST(a_donor_outlives_its_taker)
+{
+	const char *text = words(30, 0, 0);
+	struct epd_prefilled p;
+	uint64_t whole;
+	struct kit k;
+
+	kit_start(&k, QWEN2);
+	CHECK_INT(raw(&k, in(&k, "one"), text, NULL, &p), 0);
+	whole = (p.tokens - 1) / 16 * 16;
+	k.workflow = "two";
+	CHECK_INT(raw(&k, 0, text, NULL, &p), 0);
+	CHECK_INT(release(&k, p.state), 0);
+	k.workflow = "three";
+	CHECK_INT(raw(&k, 0, text, NULL, &p), 0);
+	CHECK_INT(p.reused, whole);
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
 /* A tier that lost all, or this workflow's part of it. */
 TEST(an_evicted_donor_is_a_miss)
 {

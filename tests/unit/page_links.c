@@ -386,6 +386,22 @@ TEST(kind16_every_allocation_and_call_fails)
 	scratch_close(dir);
 }
 
+/* ext4 says EPERM where others say ENOENT. */
+TEST(a_folder_that_was_removed_is_not_there)
+{
+	int dir = scratch_open(), gone;
+	struct epd_run *r = NULL;
+
+	CHECK_INT(mkdirat(dir, "w", 0700), 0);
+	gone = openat(dir, "w", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(gone >= 0);
+	CHECK_INT(unlinkat(dir, "w", AT_REMOVEDIR), 0);
+	CHECK_INT(epd_run_new(&r, gone, &shape), -ENOENT);
+	CHECK(!r);
+	close(gone);
+	scratch_close(dir);
+}
+
 int
 main(int argc, char **argv)
 {

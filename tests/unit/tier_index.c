@@ -197,6 +197,31 @@ TEST(put_is_found_by_all_and_the_last_counts)
 	tier_close(&t);
 }
 
+TEST(a_name_has_two_hints)
+{
+	struct epd_name name = name_of(1);
+	struct epd_index_hit hit = { .run = 0 };
+	struct tier t;
+
+	CHECK_INT(tier_open(&t, CAP, 1), 0);
+	put(&t, 1, "a", 5);
+	put(&t, 1, "b", 6);
+	put(&t, 1, "c", 7);
+	CHECK(says(&t, 1, "c", 7, 0));
+	/* The same again takes no second place. */
+	put(&t, 1, "c", 7);
+	CHECK_INT(epd_index_find(t.x, &name, &hit), 1);
+	epd_index_forget(t.x, &name, &hit);
+	CHECK(says(&t, 1, "b", 6, 0));
+	/* What was forgotten is forgotten once. */
+	epd_index_forget(t.x, &name, &hit);
+	CHECK(says(&t, 1, "b", 6, 0));
+	CHECK_INT(epd_index_find(t.x, &name, &hit), 1);
+	epd_index_forget(t.x, &name, &hit);
+	CHECK(misses(&t, 1));
+	tier_close(&t);
+}
+
 TEST(kind03_a_name_counts_to_its_last_bit)
 {
 	struct epd_page_entry e = { .name = name_of(1), .rows = 16 };
@@ -283,6 +308,9 @@ TEST(kind20_a_torn_or_damaged_slot_is_a_miss)
 			CHECK(pwrite(fd, was + at, 1, 1024 + at) == 1);
 		}
 	/* Torn between this and what the same slot says of another run. */
+	hit.run = 0x1111;
+	strcpy(hit.workflow, "w1");
+	epd_index_forget(t.x, &e.name, &hit);
 	epd_index_put(t.x, "w2", 0x2222, 16, &e, 1);
 	CHECK(pread(fd, half, sizeof half, 1024) == sizeof half);
 	for (int at = 33; at < 128; at++) {
