@@ -74,22 +74,70 @@ fault(void *arg, const char *text)
 	epd_buf_free(&b);
 }
 
+static const char *
+s_of(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+#define LLU(x) ((unsigned long long)(x))
+
+/* The seven invariants, and what each was proven on. */
 static void
-verdict(struct checker *x, int faults)
+explain(struct cli *c, const struct epd_proof *p)
+{
+	cli_say(c, "1 sealed pages: %llu page%s in %llu run%s, each with the "
+	    "bytes and the name that the log has of it", LLU(p->pages),
+	    s_of(p->pages), LLU(p->runs), s_of(p->runs));
+	cli_say(c, "2 counts: %llu node%s, recounted from %llu version%s and "
+	    "%llu lease%s", LLU(p->nodes), s_of(p->nodes), LLU(p->versions),
+	    s_of(p->versions), LLU(p->leases), s_of(p->leases));
+	cli_say(c, "3 no use after free: what %llu state%s and %llu lease%s "
+	    "hold is there", LLU(p->states), s_of(p->states), LLU(p->leases),
+	    s_of(p->leases));
+	cli_say(c, "4 no double free: every run begins once and ends once at "
+	    "most, in %llu record%s", LLU(p->records), s_of(p->records));
+	cli_say(c, "5 snapshots: those records give the tables, and every "
+	    "state's pages follow one another");
+	cli_say(c, "6 fall-back: %llu page%s not in memory, to be computed "
+	    "again on use", LLU(p->missing), s_of(p->missing));
+	cli_say(c, "7 hand-offs: %llu %s, the undecided with their states "
+	    "pinned", LLU(p->handoffs), p->handoffs == 1 ? "half" : "halves");
+}
+
+static void
+proof_json(struct epd_jw *w, const struct epd_proof *p)
+{
+	epd_jw_uint(w, "records", p->records);
+	epd_jw_uint(w, "states", p->states);
+	epd_jw_uint(w, "versions", p->versions);
+	epd_jw_uint(w, "nodes", p->nodes);
+	epd_jw_uint(w, "leases", p->leases);
+	epd_jw_uint(w, "handoffs", p->handoffs);
+	epd_jw_uint(w, "runs", p->runs);
+	epd_jw_uint(w, "pages", p->pages);
+	epd_jw_uint(w, "pages_missing", p->missing);
+}
+
+static void
+verdict(struct checker *x, int faults, const struct epd_proof *proof)
 {
 	struct cli *c = x->a->cli;
 	const char *what = *x->workflow ? x->workflow : x->a->store->path;
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
-	if (c->verbose)
+	if (c->verbose) {
+		explain(c, proof);
 		cli_say(c, "%s: %d fault%s", what, faults,
 		    faults == 1 ? "" : "s");
+	}
 	if (!c->json)
 		return;
 	cli_object(&w, &b);
 	epd_jw_str(&w, "checked", what);
 	epd_jw_int(&w, "faults", faults);
+	proof_json(&w, proof);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
 }
@@ -99,13 +147,14 @@ check_one(void *arg, const char *workflow)
 {
 	struct state_args *a = arg;
 	struct checker x = { a, workflow };
+	struct epd_proof proof = {0};
 	struct epd_why why = {0};
-	int rc = epd_flow_check(a->store, workflow, fault, &x, &why);
+	int rc = epd_flow_prove(a->store, workflow, fault, &x, &proof, &why);
 
 	if (rc < 0)
 		cli_fail(a->cli, *workflow ? workflow : NULL, rc, &why);
 	else
-		verdict(&x, rc);
+		verdict(&x, rc, &proof);
 	return 0;
 }
 
@@ -119,12 +168,6 @@ state_check(struct state_args *a)
 }
 
 /* ---- gc ---- */
-
-static const char *
-s_of(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 void
 state_gc(struct state_args *a)

@@ -1,15 +1,24 @@
 /*
- * check.c - every invariant of a store that can be proven.
+ * check.c - the RFC's invariants, proven of a store that lives or crashed.
  *
- *  1. The log obeys the life cycles and its replay gives the tables (shard).
- *  2. A state's pages follow one another, whole but the last, and hold no more
- *     than its tokens; its images lie in order within them.
- *  3. A page's name is what tokens, images and the page before make it.
- *  4. A page in memory has the name, rows and checksum the log has of it.
- *  5. A feature's two keys agree, and its bytes with their checksum (feature).
+ *  1. Sealed pages do not change: a page in memory has the name, rows and
+ *     checksum that the log has of it, and its bytes have that checksum; the
+ *     name is what tokens, images and the page before make it.
+ *  2. Counts: holders of each node are marked anew from versions and leases,
+ *     and the replay of the log gives the same (shard).
+ *  3. Nothing is used after it was freed: what a state or a lease holds is
+ *     there, each run of it either in memory or to be computed again.
+ *  4. Nothing is freed twice: each run begins and ends once in the log (shard).
+ *  5. A snapshot is one: the replay gives the tables (shard), and a state's
+ *     pages follow one another, whole but the last, within its tokens.
+ *  6. A reuse that fails falls back: nothing need be in memory, and a page that
+ *     is missing is no fault.
+ *  7. A source keeps what it hands over until that is decided: its state is
+ *     there and pinned, as is what a target is ready to have (shard).
  *
- * What is not in memory is no fault: it is computed again on use.  Nor is what
- * cannot be looked at, for want of memory or of leave: that ends the check.
+ * And a feature's two keys agree, and its bytes with their checksum (feature).
+ * What cannot be looked at, for want of memory or of leave, is no fault: it ends
+ * the check.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -29,6 +38,7 @@ struct check {
 	struct epd_why *why;
 	const char *about;	/* the workflow's name */
 	int faults, all;
+	struct epd_proof proof;
 };
 
 /* The counter that a fault adds one to. */
@@ -225,6 +235,8 @@ check_state(struct check *c, struct epd_workflow *w,
 	}
 	if (rc == 0)
 		rc = check_pages(c, ref, st, &q, row, n);
+	c->proof.states++;
+	c->proof.versions += st->versions;
 	if (rc == EPD_ECORRUPT) {
 		fault(c, BOOKS, "%s: its versions do not follow one another",
 		    ref);
@@ -273,6 +285,8 @@ check_run(struct check *c, struct epd_workflow *w,
 		fault(c, PAGES, "%s: %s", w->name, why.text);
 	else if (rc < 0 && rc != -ENOENT)
 		epd_why(c->why, rc, "%s: %s", w->name, why.text);
+	c->proof.runs += rc == 0;
+	c->proof.pages += rc == 0 ? n : 0;
 	for (uint32_t k = 0; rc == 0 && k < n; k++)
 		if (epd_run_verify(run, k) < 0)
 			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
@@ -304,6 +318,29 @@ check_node(struct check *c, struct epd_workflow *w,
 		done += epd_version_pages(&v, i);
 	}
 	return rc;
+}
+
+/* Pages that no run in memory has. */
+static int
+count_missing(struct check *c, struct epd_workflow *w,
+    const struct epd_book *b)
+{
+	struct epd_outline o = {0};
+	struct epd_version v;
+	int rc;
+
+	while ((rc = epd_shard_outline_next(w->shard, o.node, &o)) == 0) {
+		uint32_t done = 0;
+
+		if ((rc = epd_shard_node(w->shard, o.node, &v)) < 0)
+			return rc;
+		for (uint32_t i = 0; done < v.npages; i++) {
+			if (!epd_book_run(b, epd_version_run(&v, i)))
+				c->proof.missing += epd_version_pages(&v, i);
+			done += epd_version_pages(&v, i);
+		}
+	}
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* Each run once, with the shape of a state that stands on it. */
@@ -338,9 +375,28 @@ check_runs(struct check *c, struct epd_workflow *w)
 		}
 		epd_chain_free(&chain);
 	}
+	if (rc == EPD_ENOSTATE)
+		rc = count_missing(c, w, &b);
 	epd_free(seen);
 	epd_book_close(&b);
-	return rc == EPD_ENOSTATE ? 0 : rc;
+	return rc;
+}
+
+/* What there is beside states and pages. */
+static void
+count_rest(struct check *c, struct epd_shard *s)
+{
+	struct epd_outline o = {0};
+	struct epd_lease l = {0};
+	struct epd_handoff h = {0};
+
+	c->proof.records += epd_shard_lsn(s);
+	while (epd_shard_outline_next(s, o.node, &o) == 0)
+		c->proof.nodes++;
+	while (epd_shard_lease_next(s, l.id, &l) == 0)
+		c->proof.leases++;
+	while (epd_shard_handoff_next(s, h.lsn, &h) == 0)
+		c->proof.handoffs++;
 }
 
 static int
@@ -365,6 +421,7 @@ check_workflow(void *arg, const char *workflow)
 	rc = epd_shard_check(w.shard, counted_elsewhere, c, c->why);
 	if (rc >= 0)
 		rc = 0;
+	count_rest(c, w.shard);
 	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
 		after = st.id;
 		rc = check_state(c, &w, &st);
@@ -372,29 +429,46 @@ check_workflow(void *arg, const char *workflow)
 			rc = 0;
 	}
 	rc = rc == EPD_ENOSTATE ? 0 : rc;
-	if (rc == 0 && w.runs >= 0)
+	if (rc == 0)
 		rc = check_runs(c, &w);
 	epd_workflow_close(&w);
 	return rc;
+}
+
+static int
+check_features(struct check *c)
+{
+	int rc;
+
+	c->about = "features";
+	rc = epd_feature_check(c->s->features, counted_elsewhere, c);
+	return rc < 0 ? epd_why(c->why, rc, "features: %s", epd_strerror(rc)) :
+	    0;
+}
+
+int
+epd_flow_prove(struct epd_store *s, const char *workflow,
+    void (*fn)(void *arg, const char *text), void *arg,
+    struct epd_proof *proof, struct epd_why *why)
+{
+	struct check c = { .s = s, .fault = fn, .arg = arg, .why = why,
+	    .about = "features", .all = *workflow == '\0' };
+	int rc;
+
+	if (proof)
+		c.proof = *proof;
+	rc = c.all ? epd_workflow_each(s, check_workflow, &c) :
+	    check_workflow(&c, workflow);
+	if (rc == 0 && c.all)
+		rc = check_features(&c);
+	if (proof)
+		*proof = c.proof;
+	return rc < 0 ? rc : c.faults;
 }
 
 int
 epd_flow_check(struct epd_store *s, const char *workflow,
     void (*fn)(void *arg, const char *text), void *arg, struct epd_why *why)
 {
-	struct check c = { .s = s, .fault = fn, .arg = arg, .why = why,
-	    .about = "features", .all = *workflow == '\0' };
-	int rc;
-
-	if (!c.all) {
-		rc = check_workflow(&c, workflow);
-		return rc < 0 ? rc : c.faults;
-	}
-	rc = epd_workflow_each(s, check_workflow, &c);
-	if (rc < 0)
-		return rc;
-	c.about = "features";
-	rc = epd_feature_check(s->features, counted_elsewhere, &c);
-	return rc < 0 ? epd_why(why, rc, "features: %s", epd_strerror(rc)) :
-	    c.faults;
+	return epd_flow_prove(s, workflow, fn, arg, NULL, why);
 }

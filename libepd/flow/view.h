@@ -68,7 +68,18 @@ int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 int epd_flow_abort(struct epd_store *s, const struct epd_ref *ref,
     const char *reason, struct epd_why *why);
 
-/* Every invariant that can be proven of a workflow ("": of all, and of the features). */
+/*
+ * The RFC's seven invariants, proven of a workflow ("": of all, and of the
+ * features).  A count of faults; what was looked at is added to *proof, which
+ * may be NULL.
+ */
+struct epd_proof {
+	uint64_t records, states, versions, nodes, leases, handoffs;
+	uint64_t runs, pages, missing;	/* in memory and read; not in memory */
+};
+int epd_flow_prove(struct epd_store *s, const char *workflow,
+    void (*fault)(void *arg, const char *text), void *arg,
+    struct epd_proof *proof, struct epd_why *why);
 int epd_flow_check(struct epd_store *s, const char *workflow,
     void (*fault)(void *arg, const char *text), void *arg, struct epd_why *why);
 

@@ -158,6 +158,32 @@ count_head(const struct epd_head *h, const uint64_t *ids, uint32_t *heads,
 			    h->state.id, i + 1, LLU(h->v[i].node));
 }
 
+/* An undecided half has its state, pinned; nothing else is pinned. */
+static void
+check_halves(const struct epd_table *t, struct epd_faults *f)
+{
+	size_t pinned = 0, halves = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		pinned += t->head[i]->pinned != 0;
+	for (size_t i = 0; i < t->nhandoffs; i++) {
+		const struct epd_handoff *h = &t->handoff[i];
+		const struct epd_head *s = epd_table_find(t, h->state);
+
+		if (h->phase != EPD_PREPARED && h->phase != EPD_READY)
+			continue;
+		halves++;
+		if (!s || !s->pinned || (s->state.status == EPD_RESTORING) !=
+		    (h->target != 0))
+			epd_fault(f, "s%u: its hand-off is not decided, but "
+			    "it is %s", h->state, s ? "not kept for it" :
+			    "gone");
+	}
+	if (pinned != halves)
+		epd_fault(f, "%zu states are mid-hand-off, of %zu hand-offs",
+		    pinned, halves);
+}
+
 int
 epd_recount(const struct epd_table *t, struct epd_faults *f)
 {
@@ -166,6 +192,8 @@ epd_recount(const struct epd_table *t, struct epd_faults *f)
 	uint32_t *heads = epd_calloc(n ? n : 1, sizeof *heads);
 	const struct epd_node *node = NULL;
 	int rc = ids && heads ? 0 : -ENOMEM;
+
+	check_halves(t, f);
 
 	while (!rc && i < n &&
 	    (node = epd_tree_next(t->tree, node ? node->id : 0)))

@@ -149,3 +149,21 @@ lines_of() {
 	[ "$(epd-state ls -j w1/s1 | jq -r .status)" = ABORTED ]
 	run -4 epd-state abort --reason x none/s1
 }
+
+@test "check says what each of the seven invariants was proven on" {
+	s=$(epd-prefill -w w1 -p hello)
+	epd-fork -n 3 "$s"
+	id=$(epd-handoff --prepare w1/s2 w2)
+	run --separate-stderr epd-state check -v
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	for i in 1 2 3 4 5 6 7; do
+		[[ ${stderr_lines[i - 1]} == "epd-state check: $i "* ||
+			${stderr_lines[i - 1]} == "$i "* ]]
+	done
+	run epd-state check -j
+	jq -e '.faults == 0 and .states == 4 and .nodes == 1 and
+		.versions == 4 and .leases == 0 and .handoffs == 1 and
+		.runs == 1 and .pages > 0 and .pages_missing == 0' <<<"$output"
+	epd-handoff --abort "$id"
+}
