@@ -96,13 +96,14 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 		    "its source has not");
 	if (goal == EPD_GOAL_ABORT)
 		return rollback(p, &p->src, reason, why);
+	/* Out there it may have been adopted: only a person rolls back unseen. */
+	if (!p->dst.s)
+		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
 	if (epd_pair_expired(p) && !(goal == EPD_GOAL_COMMIT &&
 	    target == EPD_READY))
 		return rollback(p, &p->src, "its time was over", why);
 	if (goal == EPD_GOAL_SETTLE)
 		return 0;
-	if (!p->dst.s)
-		return waits(&p->dst, why);
 	if (target == EPD_READY)
 		return commit(p, &p->src, &p->dst, why);
 	rc = epd_pair_pull(p, why);

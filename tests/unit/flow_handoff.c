@@ -604,6 +604,34 @@ orphaned(int committed, int expired)
 TEST(a_source_that_is_away) { orphaned(0, 1); }
 TEST(a_source_that_is_away_when_it_has_committed) { orphaned(1, 0); }
 
+/* The source has rolled back meanwhile, and its state has gone on or not. */
+static void
+adopted_after_all(int gone_on)
+{
+	struct epd_handed out;
+	struct kit_said said;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	hand_away(&h, 1, 1);
+	CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	if (gone_on)
+		CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	hand_away(&h, 1, 0);
+	hand_away(&h, 0, 1);
+	CHECK_INT(hand_adopt(&h, out.id), 0);
+	hand_away(&h, 0, 0);
+	CHECK_INT(hand_settle(&h, 1), 1);
+	CHECK(settled(&h, 1 + gone_on, 1, hand_runs(&h, 0), 2));
+	if (gone_on)
+		CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	hand_end(&h);
+}
+
+TEST(adopted_though_it_was_rolled_back) { adopted_after_all(0); }
+TEST(adopted_though_it_has_gone_on) { adopted_after_all(1); }
+
 /* Not being able to look now is no reason to take it. */
 TEST(nobody_adopts_for_want_of_memory)
 {
@@ -899,8 +927,35 @@ static struct {
 	uint8_t id[16];
 	enum epd_goal goal;
 	struct epd_pair *late;	/* pulls after that what it saw long before */
+	int half_way;		/* dies when the target has committed */
 	int rc;
 } rival;
+
+/* Pull and commit at both, and no more. */
+static int
+go_half_way(struct epd_store *s)
+{
+	struct epd_handoff half;
+	struct epd_workflow w;
+	struct epd_pair p;
+	int rc = epd_workflow_open(&w, s, "w1", 0, NULL);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_handoff(w.shard, rival.id, &half);
+	if (rc == 0 && (rc = epd_pair_open(&p, s, &w, &half, NULL)) == 0) {
+		rc = epd_pair_look(&p, NULL);
+		if (rc == 0 && !p.dst.h.phase)
+			rc = epd_pair_pull(&p, NULL);
+		if (rc == 0)
+			rc = epd_shard_commit(p.src.w.shard, rival.id, NULL);
+		if (rc == 0)
+			rc = epd_shard_commit(p.dst.w.shard, rival.id, NULL);
+		epd_pair_close(&p);
+	}
+	epd_workflow_close(&w);
+	return rc;
+}
 
 static void
 overtake(void)
@@ -912,9 +967,12 @@ overtake(void)
 
 	if ((rival.rc = epd_store_open(&s, &o, NULL)) < 0)
 		return;
-	rival.rc = rival.goal == EPD_GOAL_COMMIT ?
-	    epd_flow_handoff_commit(s, rival.id, &out, NULL) :
-	    epd_flow_handoff_abort(s, rival.id, "rival", &out, NULL);
+	if (rival.half_way)
+		rival.rc = go_half_way(s);
+	else
+		rival.rc = rival.goal == EPD_GOAL_COMMIT ?
+		    epd_flow_handoff_commit(s, rival.id, &out, NULL) :
+		    epd_flow_handoff_abort(s, rival.id, "rival", &out, NULL);
 	epd_store_close(s);
 	if (rival.rc == 0 && rival.late)
 		(void)epd_pair_pull(rival.late, NULL);
@@ -972,7 +1030,7 @@ overtaken_everywhere(enum epd_goal goal)
 	hand_close(&h);
 	h.t.config.lock_timeout_ms = 20;
 	hand_open(&h);
-	for (int n = 1; calls >= n - 3; n += 3, done++) {
+	for (int n = 1; calls >= n - 2; n += 2, done++) {
 		calls = overtaken(&h, 1, n, goal);
 		CHECK(calls >= 0);
 	}
@@ -1049,6 +1107,12 @@ TEST(a_half_that_comes_late)
 
 TEST(overtaken_by_a_commit) { overtaken_everywhere(EPD_GOAL_COMMIT); }
 TEST(overtaken_by_an_abort) { overtaken_everywhere(EPD_GOAL_ABORT); }
+TEST(overtaken_half_way)
+{
+	rival.half_way = 1;
+	overtaken_everywhere(EPD_GOAL_COMMIT);
+	rival.half_way = 0;
+}
 
 int
 main(int argc, char **argv)
