@@ -14,7 +14,7 @@ check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck
 extra=
 case $1 in
 build) want=$build ;;
-check) want=$check extra=spin ;;
+check) want=$check extra="spin valgrind" ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac
 mkdir -p "$(dirname "$2")"
