@@ -101,12 +101,13 @@ branch(struct fork *x, struct epd_store *s, const char *operand)
 		return;
 	}
 	for (uint32_t i = 0; i < x->ask.branches; i++)
-		print(c, &x->ask, d.first + i, &d);
+		print(c, &x->ask, x->ask.ids[i], &d);
 	cli_flush(c);
 	if (c->verbose)
-		cli_say(c, "%s: %u branch%s from @%u%s, %.2f ms", operand,
+		cli_say(c, "%s: %u branch%s from @%u%s%s, %.2f ms", operand,
 		    x->ask.branches, x->ask.branches == 1 ? "" : "es",
 		    d.version, x->ask.replace ? ", itself released" : "",
+		    d.alone ? ", each to be prefilled by itself" : "",
 		    (double)d.ns / 1e6);
 }
 
@@ -126,6 +127,7 @@ main(int argc, char **argv)
 	operand = cli_operands(c, argc, argv, first, &n);
 	if (n == 0)
 		cli_usage(c, "no state");
+	x.ask.ids = cli_keep(c, calloc(x.ask.branches, sizeof *x.ask.ids));
 	s = cli_store(c, 0);
 	for (int i = 0; i < n && !c->out_failed; i++)
 		branch(&x, s, operand[i]);

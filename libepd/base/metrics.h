@@ -41,6 +41,7 @@
 	X(CLONE_FORK_NS,      "state",    "clone_fork_ns") \
 	X(CLONE_FORK_COUNT,   "state",    "clone_fork_count") \
 	X(CLONE_STATE_NS,     "state",    "clone_state_ns") \
+	X(FORK_FALLBACKS,     "state",    "fork_fallbacks") \
 	X(TAIL_PAGE_COPY_NS,  "state",    "tail_page_copy_ns") \
 	X(TAIL_PAGE_COPIES,   "state",    "tail_page_copies") \
 	X(STATES_CREATED,     "state",    "states_created") \

@@ -4,6 +4,8 @@
 
 #include "flow/store.h"
 
+enum { EPD_BRANCHES = 65536 };		/* at once */
+
 struct epd_fork_request {
 	struct epd_ref from;		/* version 0: the newest */
 	uint32_t branches;
@@ -12,14 +14,18 @@ struct epd_fork_request {
 	uint64_t seed;			/* of the branches' samplers */
 	uint64_t ttl_ms;		/* of the branches; 0: the parent's */
 	const char *reason;		/* "agent_branch" */
+	uint32_t *ids;			/* out: [branches] of them; may be NULL */
 };
 struct epd_forked {
-	uint32_t first;			/* and the numbers behind it */
+	uint32_t first;			/* and, unless alone, the numbers behind it */
+	int alone;			/* they share nothing: each is prefilled by itself */
 	uint32_t version;		/* of the parent, where they begin */
 	uint64_t ns;			/* all of it, flush included */
 };
 /*
- * Branches in the parent's workflow: one log record, no page is touched.
+ * Branches in the parent's workflow: one log record, no page is touched.  Where
+ * state.enable_cow is off, or no more can stand on the parent's version, each is
+ * a state with a copy of the tokens that will be prefilled by itself.
  * Fails: EPD_ESUSPECT (the parent is), EPD_EKIND (objects of another kind than
  * pages), and as epd_shard_fork; nothing was made then.
  */

@@ -2,6 +2,10 @@
  * flow.h - the verbs: what commands, the file system and workers do with a
  * store.  flow/store.h opens one, flow/session.h adds a model, flow/work.h is
  * encode and prefill, flow/decode.h decode, flow/view.h looks and keeps house.
+ *
+ * The RFC's create_state is epd_flow_create, fork_state epd_flow_fork,
+ * release_state epd_flow_release, and advance_step epd_flow_prefill onto a state:
+ * text, images, and observations and results of tools as messages.
  */
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H

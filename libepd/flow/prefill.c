@@ -234,8 +234,10 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 static int
 may_reuse(const struct epd_session *s, const struct epd_prefill *p)
 {
+	const struct epd_config *c = &s->store->config;
+
 	return p->reuse == EPD_REUSE_CONFIGURED ?
-	    strcmp(s->store->config.reuse_policy, "none") != 0 :
+	    c->debug_exact_prefix && strcmp(c->reuse_policy, "none") != 0 :
 	    p->reuse == EPD_REUSE_EXACT_PREFIX;
 }
 

@@ -266,3 +266,27 @@ busy() {
 	[ "$(epd-fork -n 2 "$s")" = $'w1/s2\nw1/s3' ]
 	[ "$(epd-decode "$s")" = ON ]
 }
+
+@test "with sharing switched off each branch is prefilled by itself, to the same bits" {
+	s=$(epd-prefill -w w1 -p 'Say something about the number seven.')
+	a=$(epd-fork -s 5 "$s")
+	epd-decode --temp 0.9 -n 8 "$a"
+	printf 'state:\n  enable_cow: false\ndebug:\n  exact_prefix: false\n' >off.yaml
+	run --separate-stderr epd-fork --config off.yaml -v -n 3 -s 5 "$s"
+	[ "$status" -eq 0 ]
+	[ "${#lines[@]}" -eq 3 ]
+	[[ $stderr == *'each to be prefilled by itself'* ]]
+	epd-decode --temp 0.9 -n 8 "${lines[@]}" >/dev/null
+	run epd-state show -j "${lines[0]}"
+	[ "$(jq -c '[.parent_state_id, .parent_version_id]' <<<"$output")" = \
+		"$(epd-state show -j "$a" | jq -c '[.parent_state_id, .parent_version_id]')" ]
+	# Pages computed anew have the bits of those that were shared.
+	[ "$(jq -c '[.kv_pages[:1][].checksum]' <<<"$output")" = \
+		"$(epd-state show -j "$s" | jq -c '[.kv_pages[:1][].checksum]')" ]
+	[ "$(jq -c '[.kv_pages[].refcount] | max' <<<"$output")" -eq 1 ]
+	[ "$(epd-state metrics -j | jq .state.fork_fallbacks)" -eq 1 ]
+	epd-fork --config off.yaml --replace -n 2 "$s"
+	run -4 epd-state show "$s"
+	[ "$(epd-prefill -j --config off.yaml -p 'Say something about the number seven.' |
+		jq .reused)" -eq 0 ]
+}

@@ -17,7 +17,7 @@
 #include "tests/unit/flow_stop.h"
 #include "tests/unit/flow_hand.h"
 
-enum { CELL_LOCK_MS = 2, CELL_SHORT_MS = 20, CELL_LONG_MS = 600000 };
+enum { CELL_LOCK_MS = 2, CELL_SHORT_MS = 12, CELL_LONG_MS = 600000 };
 
 enum cell_fault {
 	KILLED,			/* instead of the call */

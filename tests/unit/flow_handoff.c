@@ -534,6 +534,28 @@ TEST(a_target_that_is_away)
 	hand_end(&h);
 }
 
+/* Past its deadline too: it may have been adopted there. */
+TEST(a_target_that_is_away_when_its_time_is_over)
+{
+	struct epd_handed out;
+	struct kit_said said;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	h.timeout_ms = 1;
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	hand_away(&h, 1, 1);
+	epd_clock_sleep_ns(2000000);
+	CHECK_INT(hand_settle(&h, 0), 0);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), EPD_ESTATUS);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ETIMEOUT);
+	CHECK(out.unreachable && out.expired && out.source == EPD_PREPARED);
+	hand_away(&h, 1, 0);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	CHECK(settled(&h, 2, 0, hand_runs(&h, 0), 0));
+	hand_end(&h);
+}
+
 /* Committed and then away: the target has it when it comes back. */
 TEST(a_target_that_is_away_when_it_was_committed)
 {
