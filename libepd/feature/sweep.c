@@ -72,6 +72,14 @@ wanted(const struct sweep *s, const struct epd_name *fp)
 	return s->keep && s->keep(s->arg, fp);
 }
 
+/* Something else than a file stands under a name of ours. */
+static int
+is_odd(int rc)
+{
+	return rc == -EINVAL || rc == -EISDIR || rc == -ELOOP ||
+	    rc == -ESPIPE || rc == -ENXIO;
+}
+
 /* A pair whose two files are there: 1 if it stays. */
 static int
 sweep_pair(struct sweep *s, const struct epd_name *fp)
@@ -80,8 +88,8 @@ sweep_pair(struct sweep *s, const struct epd_name *fp)
 	struct epd_feature_meta m;
 	int rc = epd_feature_meta(s->c, fp, &m);
 
-	/* Gone meanwhile, or a newer program's. */
-	if (rc == -ENOENT || rc == EPD_EKIND)
+	/* Gone meanwhile, a newer program's, or nobody's: check names it. */
+	if (rc == -ENOENT || rc == EPD_EKIND || is_odd(rc))
 		return 1;
 	if (rc == EPD_ECORRUPT) {
 		epd_count(s->c->metrics, EPD_M_CORRUPT_META, 1);
@@ -212,7 +220,9 @@ check_meta(struct check *k, const struct epd_name *fp)
 	/* Deleted meanwhile, meta first, is no fault. */
 	if (rc == -ENOENT && epd_feature_has(k->c, fp, EPD_HAS_META))
 		rc = epd_why(&why, EPD_ECORRUPT, "blob: missing");
-	if (rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == EPD_ETOOBIG)
+	if (is_odd(rc))
+		fault(k, fp, "one of its names is no plain file's");
+	else if (rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == EPD_ETOOBIG)
 		fault(k, fp, why.text[0] ? why.text : epd_strerror(rc));
 	else if (rc && rc != -ENOENT)
 		return rc;
@@ -228,9 +238,11 @@ check_pix(struct check *k, const struct epd_name *fp)
 	int rc = epd_pix_read(k->c, fp, &rgb, &h, &w, &why);
 
 	epd_free(rgb);
-	if (rc == EPD_ECORRUPT)
+	if (is_odd(rc))
+		fault(k, fp, "its picture is no plain file");
+	else if (rc == EPD_ECORRUPT)
 		fault(k, fp, why.text[0] ? why.text : epd_strerror(rc));
-	return rc == EPD_ECORRUPT || rc == -ENOENT ? 0 : rc;
+	return rc == EPD_ECORRUPT || rc == -ENOENT || is_odd(rc) ? 0 : rc;
 }
 
 int

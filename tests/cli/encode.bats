@@ -109,3 +109,24 @@ load helper
 	run -4 --separate-stderr epd-encode $'a\nb'
 	[ "$stderr" = 'epd-encode: a?b: No such file or directory' ]
 }
+
+@test "what is no plain file in the cache is named by check and stops nothing" {
+	f=$(epd-encode "$pictures/018_0.png")
+	hex=${f#f:}
+	for kind in meta blob pix; do
+		p=$EPD_STORE/features/${hex:0:2}/$hex.$kind
+		rm "$p"
+		mkfifo "$p"
+		run -5 --separate-stderr epd-state check
+		[[ $output == *"f:$hex: "*'plain file'* ]]
+		epd-state gc
+		rm "$p"
+		mkdir "$p"
+		run -5 epd-state check
+		epd-state gc
+		rmdir "$p"
+		epd-state rm "$f" || true
+		[ "$(epd-encode "$pictures/018_0.png")" = "$f" ]
+	done
+	epd-state check
+}
