@@ -173,6 +173,8 @@ end_json(struct decode *x, const struct voice *v, const struct epd_decode_end *e
 	epd_jw_uint(&w, "version", e->version);
 	epd_jw_str(&w, "finish", finish_name(e->finish));
 	epd_jw_uint(&w, "tokens", e->tokens);
+	epd_jw_uint(&w, "reused", e->found);
+	epd_jw_uint(&w, "computed", e->computed);
 	epd_jw_uint(&w, "drawn", e->fresh);
 	epd_jw_uint(&w, "lost_pages", e->lost);
 	epd_jw_bytes(&w, "text", epd_span(v->text.p, v->text.n));
@@ -246,12 +248,13 @@ explain(struct decode *x, const struct voice *v,
     const struct epd_decode_end *e)
 {
 	double s = (double)(epd_clock_boot_ns() - x->from) / 1e9;
-	char reused[CLI_COUNT], tokens[CLI_COUNT], drawn[CLI_COUNT];
+	char reused[CLI_COUNT], tokens[CLI_COUNT], computed[CLI_COUNT],
+	    drawn[CLI_COUNT];
 
-	cli_say(&x->cli, "%s@%u: reused %s of %s token%s, %s drawn, %s, "
-	    "%.1f tokens/s", v->name, e->version,
-	    cli_count(reused, e->tokens - e->fresh),
-	    cli_count(tokens, e->tokens), e->tokens == 1 ? "" : "s",
+	cli_say(&x->cli, "%s@%u: reused %s of %s token%s, %s computed, "
+	    "%s drawn, %s, %.1f tokens/s", v->name, e->version,
+	    cli_count(reused, e->found), cli_count(tokens, e->tokens),
+	    e->tokens == 1 ? "" : "s", cli_count(computed, e->computed),
 	    cli_count(drawn, e->fresh), finish_name(e->finish),
 	    s > 0 ? (double)e->fresh / s : 0.0);
 	if (e->lost)

@@ -35,9 +35,9 @@ struct epd_book {
 	size_t nruns;
 };
 /*
- * Names of files that have several, of the whole tier, gathered when a file's
- * bytes do not divide: the first names have one more.  Without (NULL) the odd
- * bytes are nobody's.
+ * Names of files that have several, of the whole tier, gathered when a file with
+ * more than one is met: the first of them bear the bytes that do not divide.
+ * Without (NULL) other stores' names count, and the odd bytes are nobody's.
  */
 struct epd_names {
 	struct epd_memory *memory;
@@ -89,5 +89,12 @@ struct epd_page_row {
 /* Owns: the caller frees *out. */
 int epd_book_pages(struct epd_shard *s, uint64_t head,
     struct epd_page_row **out, uint64_t *n);
+
+/*
+ * Each version that shows pages nobody has filled on since, or that somebody
+ * holds.  v is lent for the call; a nonzero return stops and is returned.
+ */
+int epd_needed_runs(struct epd_shard *s,
+    int (*fn)(void *arg, const struct epd_version *v), void *arg);
 
 #endif

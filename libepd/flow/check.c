@@ -320,27 +320,24 @@ check_node(struct check *c, struct epd_workflow *w,
 	return rc;
 }
 
+struct missing {
+	const struct epd_book *b;
+	uint64_t pages;
+};
+
 /* Pages that no run in memory has. */
 static int
-count_missing(struct check *c, struct epd_workflow *w,
-    const struct epd_book *b)
+count_missing(void *arg, const struct epd_version *v)
 {
-	struct epd_outline o = {0};
-	struct epd_version v;
-	int rc;
+	struct missing *m = arg;
+	uint32_t done = 0;
 
-	while ((rc = epd_shard_outline_next(w->shard, o.node, &o)) == 0) {
-		uint32_t done = 0;
-
-		if ((rc = epd_shard_node(w->shard, o.node, &v)) < 0)
-			return rc;
-		for (uint32_t i = 0; done < v.npages; i++) {
-			if (!epd_book_run(b, epd_version_run(&v, i)))
-				c->proof.missing += epd_version_pages(&v, i);
-			done += epd_version_pages(&v, i);
-		}
+	for (uint32_t i = 0; done < v->npages; i++) {
+		if (!epd_book_run(m->b, epd_version_run(v, i)))
+			m->pages += epd_version_pages(v, i);
+		done += epd_version_pages(v, i);
 	}
-	return rc == -ENOENT ? 0 : rc;
+	return 0;
 }
 
 /* Each run once, with the shape of a state that stands on it. */
@@ -348,6 +345,7 @@ static int
 check_runs(struct check *c, struct epd_workflow *w)
 {
 	struct epd_book b = {0};
+	struct missing m = { .b = &b };
 	struct epd_state st;
 	uint32_t after = 0;
 	char *seen = NULL;
@@ -376,7 +374,8 @@ check_runs(struct check *c, struct epd_workflow *w)
 		epd_chain_free(&chain);
 	}
 	if (rc == EPD_ENOSTATE)
-		rc = count_missing(c, w, &b);
+		rc = epd_needed_runs(w->shard, count_missing, &m);
+	c->proof.missing += m.pages;
 	epd_free(seen);
 	epd_book_close(&b);
 	return rc;

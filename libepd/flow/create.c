@@ -59,6 +59,7 @@ take_pages(struct epd_seq *q, const struct epd_create_state *c,
 	if ((rc = epd_seq_room(q, rows, why)) < 0)
 		return rc;
 	epd_run_given(q->fresh);
+	q->given = 1;
 	for (uint32_t i = 0; i < c->npages; i++)
 		memcpy(q->page[i], c->pages[i], q->s->page_bytes);
 	epd_page_cut(q->s->model, &q->s->shape, q->page[c->npages - 1],

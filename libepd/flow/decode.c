@@ -18,6 +18,7 @@
 
 struct lane {
 	struct epd_seq q;
+	struct batch *b;
 	struct epd_workflow *w;
 	const struct epd_ref *ref;
 	uint64_t had;
@@ -104,15 +105,47 @@ take_lease(struct batch *b, struct lane *l, struct epd_state *st,
 	const struct epd_lease lost = {
 		.state = l->ref->state, .kind = EPD_LEASE_DECODE,
 	};
-	int rc = epd_shard_lease(l->w->shard, l->ref->state, 0,
-	    EPD_LEASE_DECODE, (uint64_t)b->s->store->config.lease_ms,
-	    &l->lease, why);
+	int rc = epd_store_owe_room(b->s->store, (size_t)b->d->n);
 
+	if (rc < 0)
+		return epd_why(why, rc, "no memory");
+	rc = epd_shard_lease(l->w->shard, l->ref->state, 0, EPD_LEASE_DECODE,
+	    (uint64_t)b->s->store->config.lease_ms, &l->lease, why);
 	if (rc == EPD_EUNSURE)
 		epd_store_owe(b->s->store, l->w->name, &lost,
 		    epd_shard_lsn(l->w->shard));
 	l->renew_ns = due(b);
 	return rc < 0 ? rc : epd_shard_state(l->w->shard, l->ref->state, st);
+}
+
+/* Keep the lease of a lane; without it nothing it draws would count. */
+static int
+keep_lease(struct batch *b, struct lane *l, struct epd_why *why)
+{
+	int rc;
+
+	if (!l->lease || epd_clock_boot_ns() < l->renew_ns)
+		return 0;
+	rc = epd_shard_renew(l->w->shard, l->lease,
+	    (uint64_t)b->s->store->config.lease_ms, why);
+	/* Elsewise it may be there still, and the end will tell. */
+	if (rc != EPD_ELEASE) {
+		l->renew_ns = due(b);
+		rc = 0;
+	}
+	return rc;
+}
+
+/* While a lane loads, those of all; one that has gone is that lane's matter. */
+static int
+keep_leases(void *arg, struct epd_why *why)
+{
+	struct lane *own = arg;
+
+	for (int i = 0; i < own->b->d->n; i++)
+		if (own->b->lane + i != own)
+			(void)keep_lease(own->b, own->b->lane + i, NULL);
+	return keep_lease(own->b, own, why);
 }
 
 static int
@@ -142,6 +175,8 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 		return rc;
 	l->expect = st.versions;
 	l->q.stop = b->d->interrupt;
+	l->q.beat = keep_leases;
+	l->q.beat_arg = l;
 	if ((rc = epd_seq_load(&l->q, l->ref->state, st.versions, why)) < 0)
 		return rc;
 	if (l->q.head.turn == EPD_TURN_IS_CLOSED)
@@ -151,10 +186,14 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	l->images = l->q.nimages;
 	sampler_of(b, l);
 	/* The first step runs the last token, though its page may be there. */
-	if (l->q.rows == l->q.n)
+	if (l->q.rows == l->q.n) {
 		l->q.rows--;
+		l->q.found -= l->q.found > 0;
+	}
 	if ((rc = epd_seq_compute(&l->q, l->q.n - 1, NULL, why)) < 0)
 		return rc;
+	l->end.found = l->q.found;
+	l->end.computed = l->q.computed;
 	l->logits = epd_malloc((size_t)b->s->info->vocab * sizeof *l->logits);
 	return l->logits ? 0 : epd_why(why, -ENOMEM, "no memory");
 }
@@ -309,21 +348,6 @@ draw(struct batch *b, struct lane *l)
 		finish(b, l, 0, EPD_FINISH_LENGTH);
 }
 
-/* Keep the lease of a lane; without it nothing it draws would count. */
-static int
-keep_lease(struct batch *b, struct lane *l)
-{
-	int rc;
-
-	if (epd_clock_boot_ns() < l->renew_ns)
-		return 0;
-	rc = epd_shard_renew(l->w->shard, l->lease,
-	    (uint64_t)b->s->store->config.lease_ms, &l->end.why);
-	l->renew_ns = due(b);
-	/* Elsewise it may be there still, and the end will tell. */
-	return rc == EPD_ELEASE ? rc : 0;
-}
-
 /* One step of all live lanes; the number of lanes run. */
 static int
 step(struct batch *b)
@@ -342,7 +366,7 @@ step(struct batch *b)
 			finish(b, l, 0, EPD_FINISH_LENGTH);
 			continue;
 		}
-		rc = keep_lease(b, l);
+		rc = keep_lease(b, l, &l->end.why);
 		if (rc == 0)
 			rc = epd_seq_chunk(&l->q, l->q.n, b->chunk + n,
 			    &l->end.why);
@@ -402,6 +426,7 @@ set_up(struct batch *b, struct epd_why *why)
 	for (int i = 0; i < d->n; i++) {
 		struct lane *l = b->lane + i;
 
+		l->b = b;
 		l->ref = d->states + i;
 		l->end.which = i;
 		l->stop.strings = d->stop;

@@ -21,6 +21,7 @@ struct epd_decode_end {
 	enum epd_finish finish;
 	uint32_t version;		/* as committed */
 	uint64_t tokens, fresh, lost;	/* length now; drawn; pages computed again */
+	uint64_t found, computed;	/* before it drew: tokens in pages; computed */
 	struct epd_span text;
 	struct epd_why why;
 };

@@ -2,7 +2,8 @@
  * drive.c - a hand-off's next step, from what both logs say:
  *
  *	source		target		step
- *	PREPARED	-		pull, and be ready; or roll back
+ *	PREPARED	-		pull, and be ready; or roll back, as where
+ *					the workflow itself is gone
  *	PREPARED	READY		commit, or roll back, at the source
  *	PREPARED	ADOPTED		commit at the source: the target has it
  *	COMMITTED	READY		commit at the target
@@ -96,6 +97,8 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 		    "its source has not");
 	if (goal == EPD_GOAL_ABORT)
 		return rollback(p, &p->src, reason, why);
+	if (p->dst.absent && (goal == EPD_GOAL_COMMIT || epd_pair_expired(p)))
+		return rollback(p, &p->src, "its target is gone", why);
 	/* Out there it may have been adopted: only a person rolls back unseen. */
 	if (!p->dst.s)
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
@@ -144,6 +147,16 @@ offer_again(struct epd_pair *p, struct epd_why *why)
 	return epd_shard_prepare(p->src.w.shard, &h, why);
 }
 
+/* Whether the source gave up what it kept. */
+static int
+is_aborted(const struct epd_pair *p)
+{
+	struct epd_state st;
+
+	return epd_shard_state(p->src.w.shard, p->dst.h.peer_state, &st) == 0 &&
+	    st.status == EPD_ABORTED;
+}
+
 /* The source knows of nothing. */
 static int
 unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
@@ -155,7 +168,7 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 		    p->dst.h.phase >= EPD_COMMITTED ? 0 : waits(&p->src, why);
 	if (p->dst.h.phase == EPD_READY)
 		return rollback(p, &p->dst, "its source rolled back", why);
-	if (p->dst.h.phase == EPD_ADOPTED)
+	if (p->dst.h.phase == EPD_ADOPTED && !is_aborted(p))
 		rc = offer_again(p, why);
 	if (rc == EPD_EVERSION)
 		epd_log(&p->src.s->log, "op=adopted why=\"%s/s%u has gone on, "
@@ -249,8 +262,9 @@ is_anothers(struct epd_pair *p, const struct epd_whole *f, uint32_t state)
 	    epd_version_run(&v, 0) != epd_version_run(&f->v, 0);
 }
 
-int
-epd_pair_pull(struct epd_pair *p, struct epd_why *why)
+/* The target's half, ready. */
+static int
+pull(struct epd_pair *p, struct epd_whole *f, struct epd_why *why)
 {
 	struct epd_handoff h = {
 		.target = 1, .peer_state = p->src.h.state,
@@ -259,31 +273,46 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 		.workflow = p->src.workflow, .deadline_ms = p->src.h.deadline_ms,
 	};
 	char text[EPD_REF_TEXT + 80];
-	struct epd_whole f;
 	uint32_t state;
-	int rc = epd_whole_make(&f, &p->src.w, p->src.h.state,
-	    p->src.h.version, why);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	memcpy(h.id, p->id, 16);
 	memcpy(h.peer, p->src.uuid, 16);
 	memcpy(h.boot, p->src.h.boot, 16);
 	note(p, text);
-	f.v.note = epd_span_str(text);
-	rc = epd_whole_features(&f, p->src.s, p->dst.s, &p->moved, why);
+	f->v.note = epd_span_str(text);
+	f->foreign = p->src.s != p->dst.s;
+	rc = epd_whole_features(f, p->src.s, p->dst.s, &p->moved, why);
 	if (rc == 0)
-		rc = epd_whole_pages(&f, p->src.w.runs, p->dst.s, &p->dst.w,
+		rc = epd_whole_pages(f, p->src.w.runs, p->dst.s, &p->dst.w,
 		    &p->moved, why);
 	/* What it rests on is in the source's log for good. */
 	if (rc == 0)
 		rc = epd_shard_sync(p->src.w.shard, why);
 	if (rc == 0)
-		rc = epd_shard_ready(p->dst.w.shard, &h, &f.traits, &f.v,
+		rc = epd_shard_ready(p->dst.w.shard, &h, &f->traits, &f->v,
 		    &state, why);
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
-	    is_anothers(p, &f, state)))
-		epd_whole_undo(&f, p->dst.w.runs);
+	    is_anothers(p, f, state)))
+		epd_whole_undo(f, p->dst.w.runs);
+	return rc;
+}
+
+int
+epd_pair_pull(struct epd_pair *p, struct epd_why *why)
+{
+	const int runs = p->dst.w.runs;
+	struct epd_whole f;
+	int rc = epd_whole_make(&f, &p->src.w, p->src.h.state,
+	    p->src.h.version, why), marked;
+
+	if (rc < 0)
+		return rc;
+	/* A sweep that sees it leaves what no record names yet. */
+	marked = runs >= 0 && epd_lock_share(runs, 0) == 0;
+	rc = pull(p, &f, why);
+	if (marked)
+		epd_lock_drop(runs);
 	epd_whole_free(&f);
 	return rc;
 }

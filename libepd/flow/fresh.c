@@ -238,14 +238,15 @@ epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
 	return rc;
 }
 
-/* Whether fresh page i is what it was. */
+/* Whether fresh page i is what it was: 0, 1 of other bytes, EPD_ECORRUPT. */
 static int
 as_it_was(const struct epd_seq *q, long i, const struct epd_page_entry *now,
     const struct epd_page_entry *was)
 {
-	return now->rows == was->rows &&
-	    epd_name_equal(&now->name, &was->name) &&
-	    epd_xxh3_64(q->page[q->first + i], q->s->page_bytes) == was->sum;
+	if (now->rows != was->rows || !epd_name_equal(&now->name, &was->name))
+		return EPD_ECORRUPT;
+	return epd_xxh3_64(q->page[q->first + i], q->s->page_bytes) !=
+	    was->sum;
 }
 
 int
@@ -261,10 +262,9 @@ epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
 	if ((rc = epd_seq_name_fresh(q, &e, why)) < 0)
 		return rc;
 	for (long i = 0; rc == 0 && i < n; i++)
-		if (!as_it_was(q, i, e + i, want + i))
-			rc = epd_why(why, EPD_ECORRUPT, "%s: page %ld computed "
-			    "again differs from the record of it", q->w->name,
-			    first + i);
+		if ((rc = as_it_was(q, i, e + i, want + i)) != 0)
+			epd_why(why, rc, "%s: page %ld computed again differs "
+			    "from the record of it", q->w->name, first + i);
 	if (rc == 0 && (rc = epd_seq_publish_fresh(q, run, e)) < 0)
 		epd_seq_tier_why(why, rc);
 	epd_free(e);

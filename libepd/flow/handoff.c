@@ -67,7 +67,27 @@ drop_target(struct epd_half *dst, int unmade)
 		epd_store_close(dst->s);
 }
 
-/* What may be refused before anything is made. */
+/* Whether somebody is at it, or has offered it already. */
+static int
+is_held(struct epd_workflow *src, uint32_t state, struct epd_why *why)
+{
+	struct epd_lease l = {0};
+	struct epd_handoff h;
+	uint64_t lsn = 0;
+
+	for (; epd_shard_handoff_next(src->shard, lsn, &h) == 0; lsn = h.lsn)
+		if (h.state == state && h.phase < EPD_COMMITTED)
+			return epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, "
+			    "until that is decided", state);
+	while (epd_shard_lease_next(src->shard, l.id, &l) == 0)
+		if (l.state == state && l.kind == EPD_LEASE_DECODE &&
+		    epd_shard_lease_stands(src->shard, &l))
+			return epd_why(why, EPD_ELOCKED, "s%u: process %d "
+			    "decodes it", state, (int)l.holder.pid);
+	return 0;
+}
+
+/* What may be refused before anything is made; the shard has the last word. */
 static int
 may_offer(struct epd_workflow *src, const struct epd_offer *o,
     uint32_t *version, struct epd_why *why)
@@ -79,10 +99,18 @@ may_offer(struct epd_workflow *src, const struct epd_offer *o,
 		return epd_why(why, rc, "%s", epd_strerror(rc));
 	if (st.status == EPD_SUSPECT)
 		return epd_why(why, EPD_ESUSPECT, "it is SUSPECT");
+	if (st.status != EPD_ACTIVE)
+		return epd_why(why, EPD_ESTATUS, "it is %s",
+		    epd_status_name(st.status));
+	if ((rc = is_held(src, o->state.state, why)) < 0)
+		return rc;
 	if (o->state.version > st.versions)
 		return epd_why(why, EPD_ENOTHING, "it has no version @%u",
 		    o->state.version);
-	*version = o->state.version ? o->state.version : st.versions;
+	if (o->state.version && o->state.version < st.versions)
+		return epd_why(why, EPD_EVERSION, "s%u: its newest version is "
+		    "@%u", st.id, st.versions);
+	*version = st.versions;
 	return 0;
 }
 

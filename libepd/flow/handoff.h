@@ -5,8 +5,8 @@
  * Every step is a record in one log, made after the other log was read; so any
  * step may be done again, by any process, and whoever comes after a crash goes
  * on where it stands.  What is not committed by its deadline is rolled back by
- * who next looks at the source, if he can see the target; unseen only a person
- * rolls back.
+ * who next looks at the source, if he can see the target, or that its store has
+ * it no more; unseen only a person rolls back.
  */
 #ifndef EPD_FLOW_HANDOFF_H
 #define EPD_FLOW_HANDOFF_H

@@ -21,6 +21,8 @@ int epd_file_settled(const struct stat *st);
  */
 void epd_store_owe(struct epd_store *s, const char *workflow,
     const struct epd_lease *lease, uint64_t after);
+/* Before a lease is taken: n more can be owed without memory.  -ENOMEM. */
+int epd_store_owe_room(struct epd_store *s, size_t n);
 void epd_store_settle(struct epd_store *s);
 
 /* A feature of this session's model: fp and grid give the rest. */

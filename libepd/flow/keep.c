@@ -5,6 +5,8 @@
  * node has may be one whose record is under way.  The sweep therefore lists the
  * folder first, reads the log after, and gives what looks orphaned a moment to
  * be named.  Should a writer be slower than that, its pages are computed again.
+ * A hand-off's target, which may have much to copy, holds a shared lock on its
+ * folder from the first link to the record; there is no sweep then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,20 +43,6 @@ freed(void *arg, uint64_t run)
 
 	if (f->w->runs >= 0 && epd_run_free(f->w->runs, run) == 0)
 		f->runs++;
-}
-
-static int
-release_all(struct epd_workflow *w, const char *reason, struct freeing *f,
-    struct epd_why *why)
-{
-	struct epd_state st;
-	int rc;
-
-	while ((rc = epd_shard_next(w->shard, 0, &st)) == 0)
-		if ((rc = epd_shard_release(w->shard, st.id, reason, freed, f,
-		    why)) < 0)
-			return rc;
-	return rc == EPD_ENOSTATE ? 0 : rc;
 }
 
 /* ---- gc ---- */
@@ -114,7 +102,7 @@ subtract(struct set *lie, const struct epd_workflow *w, struct epd_why *why)
 	int rc = epd_shard_catch_up(w->shard, why);
 
 	if (rc == 0)
-		rc = epd_shard_runs(w->shard, living, &live);
+		rc = epd_needed_runs(w->shard, living, &live);
 	if (rc == 0 && live.n)
 		qsort(live.v, live.n, sizeof *live.v, by_run);
 	for (size_t i = 0; rc == 0 && i < lie->n; i++)
@@ -139,12 +127,24 @@ struct gc {
 	int failed;			/* rc of the first workflow that would not be read */
 };
 
+/* What cannot be told is not. */
+static int
+is_pulled_into(const struct epd_workflow *w)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(w->runs, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
 static int
 sweep_runs(struct gc *g, struct epd_workflow *w)
 {
 	struct set lie = {0};
 	int rc = epd_run_each(w->runs, lying, &lie);
 
+	/* Asked after listing: who begins now has none of those. */
+	if (rc == 0 && lie.n && is_pulled_into(w))
+		lie.n = 0;
 	if (rc == 0 && lie.n)
 		rc = subtract(&lie, w, g->why);
 	if (rc == 0 && lie.n) {
@@ -229,9 +229,47 @@ leftovers(struct gc *g, int dirfd)
 	return epd_dir_each(dirfd, leftover, g);
 }
 
+struct waiting {
+	struct epd_store *s;
+	const char *name;		/* of the workflow waited for */
+	int found;
+};
+
+/* Whether a workflow has something prepared for the one of that name. */
+static int
+waits_for(void *arg, const char *name)
+{
+	struct waiting *x = arg;
+	struct epd_handoff h;
+	struct epd_workflow w;
+	uint64_t lsn = 0;
+	int rc;
+
+	if (x->found || !strcmp(name, x->name))
+		return 0;
+	/* One that cannot be read may have. */
+	if ((rc = epd_workflow_open(&w, x->s, name, 1, NULL)) < 0) {
+		x->found = rc != EPD_ENOTHING;
+		return 0;
+	}
+	for (; epd_shard_handoff_next(w.shard, lsn, &h) == 0; lsn = h.lsn)
+		x->found |= !h.target && !*h.store &&
+		    !strcmp(h.workflow, x->name);
+	epd_workflow_close(&w);
+	return 0;
+}
+
+static int
+is_waited_for(struct epd_store *s, const char *name)
+{
+	struct waiting x = { .s = s, .name = name };
+
+	return epd_workflow_each(s, waits_for, &x) < 0 || x.found;
+}
+
 /*
  * A folder whose maker died or failed before its first record; that of one who
- * may still be at it stays.  1 if it is gone.
+ * may still be at it stays, and that of a hand-off's target.  1 if it is gone.
  */
 static int
 bury(struct gc *g, const char *name)
@@ -252,7 +290,8 @@ bury(struct gc *g, const char *name)
 		grace = rc == 0 ? COMPUTING_MS : BEGINNING_MS;
 		if ((rc == EPD_ENOTHING ||
 		    (rc == 0 && epd_shard_lsn(w.shard) == 0)) &&
-		    (uint64_t)st.st_mtim.tv_sec * 1000 + grace <= now)
+		    (uint64_t)st.st_mtim.tv_sec * 1000 + grace <= now &&
+		    !is_waited_for(g->s, name))
 			gone = epd_file_remove(g->s->workflows, name) == 0;
 		if (rc == 0)
 			epd_workflow_close(&w);
@@ -440,8 +479,9 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 		return rc;
 	(void)epd_flow_handoff_settle(s, &w);
 	rc = ref->kind == EPD_REF_WORKFLOW ?
-	    release_all(&w, reason, &f, why) :
+	    epd_shard_release_all(w.shard, reason, freed, &f, why) :
 	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);
+	rc = rc < 0 ? rc : 0;
 	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
 	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);
 	epd_workflow_close(&w);

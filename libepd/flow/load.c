@@ -6,13 +6,15 @@
  *     such pages.
  *  2. A page computed again must have the checksum the log has of it: the same
  *     tokens give the same bits, so anything else is damage, and nothing is
- *     published.
+ *     published.  Of given pages nothing is known but that checksum; what is
+ *     computed in their stead is used, and not published either.
  */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "flow/seq.h"
 
 struct link {
@@ -24,6 +26,7 @@ struct link {
 struct chain {
 	struct link *link;	/* newest first */
 	size_t n, cap;
+	uint64_t pages_ns;	/* spent on pages */
 };
 
 static int
@@ -159,6 +162,7 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 {
 	const uint64_t t = (uint64_t)q->s->shape.tokens;
 	struct epd_metrics *m = q->s->store->metrics;
+	struct epd_why differs = {{0}};
 	int rc;
 
 	epd_count(m, EPD_M_PAGES_LOST, (uint64_t)p->n);
@@ -172,10 +176,12 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 	}
 	if ((rc = epd_seq_compute(q, p->rows, NULL, why)) < 0)
 		return rc;
-	rc = epd_seq_republish(q, p->run, p->first, p->n, p->want, why);
+	rc = epd_seq_republish(q, p->run, p->first, p->n, p->want, &differs);
+	if (rc > 0 && !q->given)
+		rc = EPD_ECORRUPT;
 	/* Another process mended it meanwhile, or it cannot be kept: no matter. */
 	if (rc < 0 && rc != -EEXIST && rc != -ENOSPC && rc != -ENOENT)
-		return rc;
+		return epd_why(why, rc, "%s", differs.text);
 	epd_count(m, EPD_M_PAGES_RECOMPUTED, (uint64_t)p->n);
 	q->lost += (uint64_t)p->n;
 	if (rc == 0 && epd_runs_put(q->runs, p->run, q->fresh) == 0) {
@@ -213,32 +219,22 @@ take_run(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 	return mend(q, p, why);
 }
 
-/* Take in one node: its tokens always, its pages as they are found. */
+/* The version's pages, run by run; it and e are the caller's own. */
 static int
-take(struct epd_seq *q, const struct link *l, struct epd_why *why)
+take_pages(struct epd_seq *q, const struct epd_version *v,
+    const struct epd_page_entry *e, struct epd_why *why)
 {
 	const uint64_t t = (uint64_t)q->s->shape.tokens;
-	struct epd_page_entry *e;
-	struct epd_version v;
 	uint32_t done = 0;
-	int rc = epd_shard_node(q->w->shard, l->node, &v);
+	int rc = 0;
 
-	if (rc < 0)
-		return epd_why(why, rc, "%s: node: %s", q->w->name,
-		    epd_strerror(rc));
-	rc = epd_seq_extend(q, v.ids, v.nids, v.images, NULL, v.nimages,
-	    why);
-	if (rc < 0 || !l->needed)
-		return rc;
-	if (!(e = epd_version_entries(&v)))
-		return epd_why(why, -ENOMEM, "no memory");
-	for (uint32_t i = 0; rc == 0 && done < v.npages; i++) {
-		const uint32_t n = epd_version_pages(&v, i), last = done + n - 1;
+	for (uint32_t i = 0; rc == 0 && done < v->npages; i++) {
+		const uint32_t n = epd_version_pages(v, i), last = done + n - 1;
 		struct pages p = {
-			.run = epd_version_run(&v, i),
-			.first = (long)v.first_page + done, .n = n,
+			.run = epd_version_run(v, i),
+			.first = (long)v->first_page + done, .n = n,
 			.want = e + done,
-			.rows = (v.first_page + (uint64_t)last) * t +
+			.rows = (v->first_page + (uint64_t)last) * t +
 			    e[last].rows,
 		};
 
@@ -247,21 +243,74 @@ take(struct epd_seq *q, const struct link *l, struct epd_why *why)
 		    take_run(q, &p, why);
 		done += n;
 	}
-	epd_free(e);
 	return rc;
+}
+
+/* Take in one node: its tokens always, its pages as they are found. */
+static int
+take(struct epd_seq *q, struct chain *c, const struct link *l,
+    struct epd_why *why)
+{
+	struct epd_page_entry *e = NULL;
+	struct epd_link *links = NULL;
+	struct epd_version v;
+	uint64_t from;
+	int rc = epd_shard_node(q->w->shard, l->node, &v);
+
+	if (rc < 0)
+		return epd_why(why, rc, "%s: node: %s", q->w->name,
+		    epd_strerror(rc));
+	q->given |= v.given;
+	rc = epd_seq_extend(q, v.ids, v.nids, v.images, NULL, v.nimages,
+	    why);
+	if (rc < 0 || !l->needed)
+		return rc;
+	from = epd_clock_boot_ns();
+	/* A beat may write to the log, and what the shard lent is void then. */
+	if ((e = epd_version_entries(&v)) &&
+	    (links = epd_calloc(v.nlinks + 1u, sizeof *links))) {
+		for (uint32_t i = 0; i < v.nlinks; i++)
+			links[i] = v.links[i];
+		v.links = links;
+		rc = take_pages(q, &v, e, why);
+	} else {
+		rc = epd_why(why, -ENOMEM, "no memory");
+	}
+	epd_free(links);
+	epd_free(e);
+	c->pages_ns += epd_clock_boot_ns() - from;
+	return rc;
+}
+
+/* The first use of a branch is what its fork left to be done. */
+static int
+is_new_branch(const struct epd_seq *q, uint32_t state)
+{
+	struct epd_state st;
+
+	return epd_shard_state(q->w->shard, state, &st) == 0 &&
+	    st.parent_state && st.versions == 1;
 }
 
 int
 epd_seq_load(struct epd_seq *q, uint32_t state, uint32_t version,
     struct epd_why *why)
 {
+	struct epd_metrics *m = q->s->store->metrics;
+	uint64_t from = epd_clock_boot_ns();
 	struct chain c = {0};
 	int rc = check_model(q, state, why);
 
 	if (rc == 0)
 		rc = walk(q, state, version, &c, why);
-	while (rc == 0 && c.n)
-		rc = take(q, &c.link[--c.n], why);
+	while (rc == 0 && c.n) {
+		const struct link l = c.link[--c.n];
+
+		rc = take(q, &c, &l, why);
+	}
 	epd_free(c.link);
+	if (rc == 0 && is_new_branch(q, state))
+		epd_count(m, EPD_M_CLONE_STATE_NS, epd_clock_boot_ns() - from -
+		    c.pages_ns);
 	return rc;
 }

@@ -4,6 +4,7 @@
  * time is over, so it is tried again when the store is next decoded in, and when
  * it is closed.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,16 +18,27 @@ struct epd_owed {
 
 enum { FRAME = 2 };	/* records that taking a lease writes at most */
 
+int
+epd_store_owe_room(struct epd_store *s, size_t n)
+{
+	void *p;
+
+	if (s->nowed + n <= s->owed_room)
+		return 0;
+	if (!(p = epd_realloc(s->owed, (s->nowed + n) * sizeof *s->owed)))
+		return -ENOMEM;
+	s->owed = p;
+	s->owed_room = s->nowed + n;
+	return 0;
+}
+
 void
 epd_store_owe(struct epd_store *s, const char *workflow,
     const struct epd_lease *lease, uint64_t after)
 {
-	void *p = epd_realloc(s->owed, (s->nowed + 1) * sizeof *s->owed);
-
 	/* Then its time has to pass. */
-	if (!p)
+	if (epd_store_owe_room(s, 1) < 0)
 		return;
-	s->owed = p;
 	s->owed[s->nowed] = (struct epd_owed){
 		.lease = *lease, .after = after,
 	};
@@ -77,5 +89,6 @@ epd_store_settle(struct epd_store *s)
 	if (n == 0) {
 		epd_free(s->owed);
 		s->owed = NULL;
+		s->owed_room = 0;
 	}
 }

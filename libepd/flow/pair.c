@@ -60,6 +60,7 @@ reach(struct epd_half *half, struct epd_store *near)
 	if (rc < 0) {
 		half->s = NULL;
 	} else if ((rc = open_workflow(half, look)) < 0) {
+		half->absent = rc == EPD_ENOTHING;
 		if (half->s != near)
 			epd_store_close(half->s);
 		half->s = NULL;

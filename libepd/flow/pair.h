@@ -10,6 +10,7 @@ struct epd_half {
 	char store[4096], workflow[EPD_WORKFLOW];
 	struct epd_store *s;		/* NULL: cannot be reached, for: */
 	int gone;
+	int absent;			/* its store is open, and has no such workflow */
 	struct epd_why why;
 	int near;			/* s and w are the caller's */
 	struct epd_workflow w;
@@ -28,7 +29,7 @@ struct epd_pair {
 /*
  * Open the halves that a workflow's record tells of: w's own, lent, and the
  * other one where that says, only to look if s was.  One that cannot be reached
- * is no failure.
+ * is no failure.  One that is absent has nothing, nor will it ever.
  */
 int epd_pair_open(struct epd_pair *p, struct epd_store *s,
     struct epd_workflow *w, const struct epd_handoff *h, struct epd_why *why);

@@ -60,6 +60,7 @@ describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
 	v->nids = (uint32_t)(q->n - had);
 	v->images = q->images ? q->images + images : NULL;
 	v->nimages = q->nimages - images;
+	v->given = q->given != 0;
 	v->next_pos = epd_positions(q->s->model, q->anchors, (int)q->nimages,
 	    (long)q->n, 0, NULL);
 	return 0;

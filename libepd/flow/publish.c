@@ -21,7 +21,7 @@ copy_taken(struct epd_seq *q, const struct epd_taken *t, uint64_t as)
 	epd_seq_shape(q->s, &shape);
 	if ((rc = epd_run_new(&r, q->w->runs, &shape)) < 0)
 		return rc;
-	if (epd_run_is_given(t->map))
+	if (t->given)
 		epd_run_given(r);
 	for (long i = 0; rc == 0 && i < t->n; i++) {
 		do
@@ -52,7 +52,7 @@ link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_link *out)
 	if (!own && fd >= 0)
 		close(fd);
 	/* Found here too, once the other's name has gone. */
-	if (rc == 0 && !epd_run_is_given(t->map) && epd_run_first(t->map) == 0)
+	if (rc == 0 && !t->given && epd_run_first(t->map) == 0)
 		epd_index_put(epd_store_index(q->s->store), q->w->name,
 		    out->run, (uint32_t)q->s->shape.tokens,
 		    epd_run_entries(t->map), epd_run_count(t->map));

@@ -26,6 +26,7 @@ struct finder {
 struct place {
 	char workflow[EPD_WORKFLOW];
 	uint64_t run;
+	int given;		/* what is there came from elsewhere */
 };
 
 static const struct epd_name *
@@ -119,6 +120,7 @@ enter(struct finder *f, const struct place *p, struct epd_run *map, long at,
 	t->run = p->run;
 	t->map = map;
 	t->at = at;
+	t->given = p->given || epd_run_is_given(map);
 	for (long i = 0; i < n; i++) {
 		t->entry[i] = epd_run_entries(map)[at + i];
 		q->page[page + i] = (void *)(uintptr_t)epd_run_page(map,
@@ -127,7 +129,7 @@ enter(struct finder *f, const struct place *p, struct epd_run *map, long at,
 	}
 	if (q->ntakes++ == 0)
 		q->taken_at = page;
-	q->given |= epd_run_is_given(map);
+	q->given |= t->given;
 	q->npages = page + n;
 	q->borrowed += (uint64_t)(page + n) * f->t - q->rows;
 	q->found += (uint64_t)(page + n) * f->t - q->rows;
@@ -176,6 +178,22 @@ take(struct finder *f, const struct place *p, long page,
 	return rc < 0 ? rc : n;
 }
 
+/* Whether the log says so of the version that has a page. */
+static int
+is_given(const struct finder *f, const struct epd_page_row *r)
+{
+	struct epd_version v;
+
+	return epd_shard_node(f->q->w->shard, r->node, &v) == 0 && v.given;
+}
+
+/* A place was found, and what it is said to have could not be taken. */
+static void
+fell_back(const struct finder *f)
+{
+	epd_count(f->q->s->store->metrics, EPD_M_REUSE_FALLBACKS, 1);
+}
+
 static int
 own(const struct finder *f, long page, const struct epd_name *name,
     struct place *out)
@@ -187,6 +205,7 @@ own(const struct finder *f, long page, const struct epd_name *name,
 		return 0;
 	memcpy(out->workflow, f->q->w->name, sizeof out->workflow);
 	out->run = r->run;
+	out->given = is_given(f, r);
 	return 1;
 }
 
@@ -200,17 +219,19 @@ elsewhere(struct finder *f, long page, const struct epd_name *name,
 {
 	struct epd_index *x = epd_store_index(f->q->s->store);
 	struct epd_index_hit hit;
-	struct place p;
+	struct place p = { .given = 0 };
 	long n = 0;
 
 	for (int i = 0; i < 2 && epd_index_find(x, name, &hit) > 0; i++) {
-		if (hit.run == tried || !epd_workflow_name_ok(hit.workflow))
-			return 0;
-		memcpy(p.workflow, hit.workflow, sizeof p.workflow);
-		p.run = hit.run;
-		n = take(f, &p, page, name);
-		if (n != -ENOENT)
-			return n;
+		n = 0;
+		if (hit.run != tried && epd_workflow_name_ok(hit.workflow)) {
+			memcpy(p.workflow, hit.workflow, sizeof p.workflow);
+			p.run = hit.run;
+			n = take(f, &p, page, name);
+			if (n > 0 || n == -ENOMEM)
+				return n;
+			fell_back(f);
+		}
 		epd_index_forget(x, name, &hit);
 	}
 	return n;
@@ -231,8 +252,9 @@ whole(struct finder *f)
 			return 0;
 		if (name_of(f, page, NULL, &name) < 0)
 			return -ENOMEM;
-		if (own(f, page, &name, &p))
-			n = take(f, &p, page, &name);
+		if (own(f, page, &name, &p) &&
+		    (n = take(f, &p, page, &name)) <= 0 && n != -ENOMEM)
+			fell_back(f);
 		if (n <= 0 && n != -ENOMEM)
 			n = elsewhere(f, page, &name, p.run);
 		if (n <= 0)
@@ -305,12 +327,14 @@ tail(struct finder *f)
 		}
 	}
 	if (rc == 0) {
-		q->given |= epd_run_is_given(map);
+		q->given |= epd_run_is_given(map) || is_given(f, r);
 		epd_page_cut(q->s->model, &q->s->shape, q->page[page],
 		    (int)(to % f->t));
 		q->found += to - had;
 		q->borrowed += to - had;
 	}
+	if (rc < 0 && rc != -ENOMEM)
+		fell_back(f);
 	epd_run_close(table);
 	return rc == -ENOMEM ? rc : 0;
 }

@@ -21,6 +21,7 @@ struct epd_taken {
 	struct epd_page_entry *entry;	/* [n] */
 	struct epd_run *map;		/* on loan: they begin at page `at` of it */
 	long at;
+	int given;			/* or resting on what was */
 };
 
 /*

@@ -226,7 +226,9 @@ get(struct epd_runs *r, int dirfd, const struct epd_run_shape *shape,
 			epd_run_close(map);
 		else
 			enter(r, w->run, map, 0);
-		if (rc == 0 && origin != w->run && !s->map)
+		/* The slot that was free may be this run's now. */
+		if (rc == 0 && origin != w->run &&
+		    !find(r->slot, r->cap, origin)->map)
 			enter(r, origin, map, 1);
 	}
 	if (rc == 0) {

@@ -100,6 +100,14 @@ epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
 	return 0;
 }
 
+enum { BEAT = 256 };	/* tokens computed between two beats, at most */
+
+static int
+beat(struct epd_seq *q, struct epd_why *why)
+{
+	return q->beat ? q->beat(q->beat_arg, why) : 0;
+}
+
 /* Have the rows of each image that reaches into tokens [from, to). */
 static int
 visual(struct epd_seq *q, uint64_t from, uint64_t to, struct epd_why *why)
@@ -124,7 +132,8 @@ visual(struct epd_seq *q, uint64_t from, uint64_t to, struct epd_why *why)
 		if (!n || !(buf = epd_alloc_aligned(64, n)))
 			return epd_why(why, -ENOMEM, "no memory");
 		q->own[q->nown++] = buf;
-		if ((rc = epd_flow_rows(q->s, &f, buf, n, why)) < 0)
+		if ((rc = beat(q, why)) < 0 ||
+		    (rc = epd_flow_rows(q->s, &f, buf, n, why)) < 0)
 			return rc;
 		v->rows = buf;
 	}
@@ -167,7 +176,8 @@ int
 epd_seq_compute(struct epd_seq *q, uint64_t upto,
     const struct epd_prefill *p, struct epd_why *why)
 {
-	const uint64_t most = (uint64_t)q->s->store->config.chunk;
+	const uint64_t chunk = (uint64_t)q->s->store->config.chunk,
+	    most = q->beat && chunk > BEAT ? BEAT : chunk;
 	struct epd_session *s = q->s;
 	const uint64_t start = q->rows;
 	uint64_t from = epd_clock_boot_ns();
@@ -183,7 +193,8 @@ epd_seq_compute(struct epd_seq *q, uint64_t upto,
 
 		if (q->stop && *q->stop)
 			return epd_why(why, -EINTR, "interrupted");
-		if ((rc = epd_seq_chunk(q, to, &c, why)) < 0 ||
+		if ((rc = beat(q, why)) < 0 ||
+		    (rc = epd_seq_chunk(q, to, &c, why)) < 0 ||
 		    (rc = epd_forward(s->engine, &s->shape, &c, 1, why)) < 0)
 			return rc;
 		q->computed += to - q->rows;

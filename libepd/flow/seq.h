@@ -26,10 +26,10 @@ struct epd_seq {
 	struct epd_visual *visual;	/* rows NULL until needed */
 	uint32_t nimages;
 	void **own;			/* rows loaded here; others are on loan */
-	int nown;
+	int nown, nkept;
 	void **page;
 	struct epd_name *name;		/* of page i */
-	long npages, pcap;
+	long npages, pcap, npos;
 	uint64_t rows;
 	struct epd_run *fresh;
 	long first;
@@ -39,14 +39,14 @@ struct epd_seq {
 	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */
 	struct epd_run **kept;		/* computed, not to be published */
-	int nkept;
 	uint64_t found;			/* tokens whose pages were there */
 	uint64_t borrowed;		/* of them, in others' pages */
-	int given;			/* pages a caller gave are among them */
+	int given;			/* pages a caller or a peer gave are among them */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
+	int (*beat)(void *arg, struct epd_why *why);	/* while it computes; < 0 ends it */
+	void *beat_arg;
 	int32_t (*pos)[3];
-	long npos;
 	struct epd_version head;	/* of the version loaded; its arrays are void */
 };
 
@@ -56,8 +56,8 @@ void epd_seq_free(struct epd_seq *q);
 
 /*
  * Take up version `version` (0: newest) of a state: its tokens, images and
- * pages.  Pages that are missing or damaged are computed again, checked against
- * what the log says of them, and published under their old run.
+ * pages.  Those missing or damaged are computed again, checked against the log and
+ * published under their old run; in given ones' stead, they may serve q alone.
  * Fails: EPD_ENOSTATE, EPD_EMODEL, EPD_ESUSPECT, EPD_ECORRUPT (a recomputed
  * page differs from the record), and as the engine.
  */
@@ -92,8 +92,8 @@ int epd_seq_compute(struct epd_seq *q, uint64_t upto,
 int epd_seq_publish(struct epd_seq *q, struct epd_version *v,
     struct epd_page_entry **entries, struct epd_why *why);
 /*
- * Publish the fresh pages under a run they had before, if they are what the
- * log has of it: n of them from page first on.  EPD_ECORRUPT if they are not.
+ * Publish the fresh pages under a run they had before, if they are what the log has
+ * of it: n from page first on.  1: the bytes are others; EPD_ECORRUPT: the tokens.
  */
 int epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
     const struct epd_page_entry *want, struct epd_why *why);

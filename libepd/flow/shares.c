@@ -1,7 +1,8 @@
 /*
  * shares.c - what the runs in a folder take up.  A file of several names weighs
  * on each of them alike, so that all names of the tier come to what it holds;
- * bytes that do not divide go to the names that come first.
+ * bytes that do not divide go to the names that come first.  A name another
+ * store has of it bears nothing here, though the file system counts it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -116,28 +117,37 @@ epd_names_free(struct epd_names *t)
 	*t = (struct epd_names){ .memory = t->memory };
 }
 
-/* How many names of the file come before this one, counted to most. */
+/* How many names of the tier come before this one. */
 static size_t
-rank(const struct epd_names *t, const struct file *f, uint64_t most)
+before(const struct epd_names *t, uint64_t ino, uint64_t run)
 {
-	size_t lo = 0, hi = t->n, before = 0;
+	const struct epd_named at = { ino, run };
+	size_t lo = 0, hi = t->n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (by_file(t->v + mid, &(struct epd_named){ f->ino,
-		    f->run }) < 0)
+		if (by_file(t->v + mid, &at) < 0)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	while (before < most && before < lo && t->v[lo - 1 - before].ino ==
-	    f->ino)
-		before++;
-	return before;
+	return lo;
 }
 
-/* Odd bytes are told apart when names are given. */
+/* What a name bears of its file, which has others. */
+static uint64_t
+share(const struct epd_names *t, const struct file *f)
+{
+	const size_t first = before(t, f->ino, 0);
+	uint64_t n = before(t, f->ino, UINT64_MAX) - first;
+
+	/* It may have come since they were gathered. */
+	n += !n;
+	return f->bytes / n + (before(t, f->ino, f->run) - first <
+	    f->bytes % n);
+}
+
 static int
 divide(struct epd_book *b, const struct found *f, struct epd_names *names)
 {
@@ -147,13 +157,12 @@ divide(struct epd_book *b, const struct found *f, struct epd_names *names)
 		return -ENOMEM;
 	for (size_t i = 0; rc == 0 && i < f->n; i++) {
 		const struct file *x = f->v + i;
-		uint64_t odd = x->bytes % x->names;
 
-		if (odd && names && !names->made)
+		if (x->names > 1 && names && !names->made)
 			rc = gather_names(names);
 		b->run[i] = (struct epd_book_run){
-			x->run, x->bytes / x->names + (rc == 0 && odd &&
-			    names && rank(names, x, odd) < odd),
+			x->run, x->names > 1 && names && rc == 0 ?
+			    share(names, x) : x->bytes / x->names,
 		};
 	}
 	b->nruns = f->n;

@@ -39,7 +39,7 @@ struct epd_store {
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
 	int indexed;
 	struct epd_owed *owed;		/* leases to be given back (inner.h) */
-	size_t nowed;
+	size_t nowed, owed_room;
 };
 
 struct epd_store_options {

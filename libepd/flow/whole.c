@@ -84,8 +84,8 @@ make(struct epd_whole *f, struct epd_workflow *from, uint32_t state,
 	f->v.turn = head.turn;
 	f->v.finish = head.finish;
 	f->v.sampling = head.sampling;
+	f->given = head.given;
 	f->traits.parent_state = f->traits.parent_version = 0;
-	f->traits.ttl_deadline_ms = 0;
 	rc = epd_chain_of(&c, from->shard, state, version);
 	if (rc == 0)
 		rc = gather(f, from->shard, &c);
@@ -222,7 +222,7 @@ copy(const struct epd_whole *f, const struct stretch *s, int from,
 		rc = room(store, s->n * shape.bytes);
 	if (rc == 0)
 		rc = epd_run_new(&r, to, &shape);
-	if (rc == 0 && epd_run_is_given(map))
+	if (rc == 0 && (f->given || f->foreign || epd_run_is_given(map)))
 		epd_run_given(r);
 	for (long i = 0; rc == 0 && i < (long)s->n; i++)
 		if ((rc = epd_run_verify(map, k + i)) == 0 &&
@@ -236,7 +236,11 @@ copy(const struct epd_whole *f, const struct stretch *s, int from,
 	return rc;
 }
 
-/* Found by name there too, once the name they had at home has gone. */
+/*
+ * Found by name there too, once the name they had at home has gone; but another
+ * store's word for what is in them is good for the state that came with them,
+ * no other.
+ */
 static void
 put_in_index(const struct epd_whole *f, struct epd_store *store,
     const struct epd_workflow *to, uint64_t run)
@@ -244,7 +248,8 @@ put_in_index(const struct epd_whole *f, struct epd_store *store,
 	struct epd_run_shape shape;
 	struct epd_run *table;
 
-	if (epd_run_table(&table, to->runs, run, &shape, NULL) < 0)
+	if (f->given || f->foreign ||
+	    epd_run_table(&table, to->runs, run, &shape, NULL) < 0)
 		return;
 	if (!epd_run_is_given(table))
 		epd_index_put(epd_store_index(store), to->name, run,
@@ -311,6 +316,8 @@ epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
 		epd_whole_undo(f, to->runs);
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	}
+	/* What is computed behind them stays where they do. */
+	f->v.given = f->v.npages && (f->given || f->foreign);
 	moved->missing += f->rows - f->v.npages;
 	return 0;
 }

@@ -9,11 +9,13 @@
 #include "flow/store.h"
 
 struct epd_whole {
-	struct epd_state traits;	/* strings are its own; no parent, no TTL */
+	struct epd_state traits;	/* strings are its own; no parent */
 	struct epd_version v;		/* as are its arrays */
 	struct epd_page_row *row;	/* where its pages are at home */
 	uint64_t rows;
 	char *strings;
+	int given;			/* its pages were, or rest on such */
+	int foreign;			/* said before they are had: they are another store's */
 };
 /*
  * Tokens, images, sampler (a branch's salt in it) and pages of a version; runs
@@ -26,6 +28,11 @@ int epd_whole_make(struct epd_whole *out, struct epd_workflow *from,
  * Have its pages in another workflow's folder too: linked, or copied where that
  * cannot be, as far as they are in memory and its tier has room.  What is missing
  * will be computed again.  moved is given the bytes copied and pages linked.
+ *
+ * Another store is of the same user, or it could not be opened: its pages are
+ * trusted, and linked.  But they are for the workflow that has them now, as given
+ * ones are: they are not entered in the index, copies are marked, and so is the
+ * version.  A linked file cannot be; an index that is made anew has it too.
  * Fails: -ENOMEM; then none is there.
  */
 struct epd_moved { uint64_t linked, copied, bytes, missing; };

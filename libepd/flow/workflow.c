@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "flow/store.h"
+
+enum { LEFT_MS = 2000 };	/* from a writer's append to its flush at most */
 
 int
 epd_workflow_name_ok(const char *name)
@@ -192,10 +195,74 @@ settle(const struct epd_workflow *w, const struct epd_shard_options *how,
 	return rc;
 }
 
+struct newest {
+	int dirfd;
+	uint64_t wall_ms;		/* when a segment was last written to */
+	int unsure;			/* a flush failed */
+};
+
+static int
+newest(void *arg, const char *name)
+{
+	struct newest *x = arg;
+	struct stat st;
+	uint64_t ms;
+
+	x->unsure |= !strcmp(name, "unsure");
+	if (strncmp(name, "log.", 4) ||
+	    fstatat(x->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	ms = (uint64_t)st.st_mtim.tv_sec * 1000 +
+	    (uint64_t)st.st_mtim.tv_nsec / 1000000;
+	if (ms > x->wall_ms)
+		x->wall_ms = ms;
+	return 0;
+}
+
+static int
+is_locked(int fd, off_t from, off_t n)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+	    .l_start = from, .l_len = n };
+
+	return fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
+}
+
+/* Whether another process has the store open to write to it (see base/lock.h). */
+static int
+is_anyone_there(const struct epd_store *s)
+{
+	const off_t self = getpid();
+	int fd = epd_file_open(s->dirfd, "procs", O_RDONLY, 0), is;
+
+	if (fd < 0)
+		return fd != -ENOENT;
+	is = is_locked(fd, 0, self) || is_locked(fd, self + 1, 0);
+	close(fd);
+	return is;
+}
+
+/*
+ * Whether more is in the log than is published because its writer failed or
+ * died.  One that is about to flush needs no reader to do that, nor may he wait
+ * for it; it lives, and appended a moment ago.
+ */
+static int
+is_left(const struct epd_workflow *w, const struct epd_store *s)
+{
+	struct newest x = { .dirfd = w->dirfd };
+	const uint64_t now = epd_clock_wall_ms();
+
+	return epd_shard_unsettled(w->shard) &&
+	    epd_dir_each(w->dirfd, newest, &x) == 0 &&
+	    (x.unsure || x.wall_ms + LEFT_MS <= now ||
+	    x.wall_ms > now + LEFT_MS || !is_anyone_there(s));
+}
+
 /*
  * A damaged tip keeps readers out until a writer comes, who finds in the log
- * what it said; of other damage a writer changes nothing.  Where more is in the
- * log than is published and the lock is held, what is published must do.
+ * what it said; of other damage a writer changes nothing.  Where what a crash
+ * left cannot be settled, what is published must do.
  */
 static int
 open_shard(struct epd_workflow *w, const struct epd_store *s,
@@ -214,7 +281,7 @@ open_shard(struct epd_workflow *w, const struct epd_store *s,
 			*why->text = '\0';
 		return epd_shard_open(&w->shard, w->dirfd, o, why);
 	}
-	if (rc == 0 && epd_shard_unsettled(w->shard) && settle(w, o, 0) == 0)
+	if (rc == 0 && is_left(w, s) && settle(w, o, 0) == 0)
 		rc = epd_shard_catch_up(w->shard, why);
 	return rc;
 }

@@ -1,7 +1,7 @@
 /*
  * append.c - what every verb that appends goes through: lock, catch up,
- * validate, append, flush, publish, apply, unlock.  What is validated are the
- * very bytes to be written.
+ * validate, append, apply, unlock; then flush and publish.  What is validated
+ * are the very bytes to be written.
  *
  * A frame holds the releases of what has expired and then the verb's record.
  */
@@ -14,7 +14,10 @@
 #include "shard/life.h"
 #include "shard/shard_in.h"
 
-enum { VERB = 2 };	/* records of a verb, at most */
+enum {
+	VERB = 2,	/* records of a verb, at most */
+	UNTOLD = 16	/* bytes of one that is */
+};
 
 int
 epd_shard_expired(const struct epd_head *h)
@@ -26,7 +29,10 @@ epd_shard_expired(const struct epd_head *h)
 static int
 untold(void *arg, uint64_t run)
 {
-	epd_pack_u64(arg, run);
+	struct epd_shard *s = arg;
+
+	epd_pack_u64(&s->untold, s->table->lsn);
+	epd_pack_u64(&s->untold, run);
 	return 0;
 }
 
@@ -38,12 +44,32 @@ collect(struct epd_shard *s)
 
 	for (struct epd_body *b = s->table->freed; b; b = b->next)
 		if (!b->nlinks && b->run)
-			epd_pack_u64(&s->untold, b->run);
+			(void)untold(s, b->run);
 		else if (b->nlinks && !epd_table_body(s->table, b, &body))
-			(void)epd_body_runs(body, untold, &s->untold);
+			(void)epd_body_runs(body, untold, s);
 	s->table->freed = NULL;
 	/* Without memory for them a sweep will find the files. */
+	s->untold.n -= s->untold.n % UNTOLD;
 	s->untold.failed = 0;
+}
+
+/* How many bytes of what is untold may be told. */
+static size_t
+durable(const struct epd_shard *s)
+{
+	const uint64_t to = epd_wal_done(s->wal, 0);
+	struct epd_cur c = epd_cur(epd_span(s->untold.p, s->untold.n));
+	size_t n = 0;
+
+	for (; epd_cur_left(&c) && epd_unpack_u64(&c) <= to; n += UNTOLD)
+		epd_unpack_u64(&c);
+	return n;
+}
+
+void
+epd_shard_forget_untold(struct epd_shard *s)
+{
+	s->untold.n = durable(s);
 }
 
 void
@@ -52,16 +78,24 @@ epd_shard_tell(struct epd_shard *s, void (*freed)(void *arg, uint64_t run),
 {
 	struct epd_buf mine;
 	struct epd_cur c;
+	size_t n;
 
 	if (!freed)
 		return;
 	pthread_mutex_lock(&s->mutex);
+	n = durable(s);
 	mine = s->untold;
 	s->untold = (struct epd_buf){ 0 };
+	/* Without memory a sweep will find these too. */
+	if (mine.n > n)
+		epd_buf_put(&s->untold, mine.p + n, mine.n - n);
+	s->untold.failed = 0;
 	pthread_mutex_unlock(&s->mutex);
-	c = epd_cur(epd_span(mine.p, mine.n));
-	while (epd_cur_left(&c))
+	c = epd_cur(epd_span(mine.p, n));
+	while (epd_cur_left(&c)) {
+		epd_unpack_u64(&c);
 		freed(arg, epd_unpack_u64(&c));
+	}
 	epd_buf_free(&mine);
 }
 
@@ -212,38 +246,59 @@ flush(struct epd_shard *s, struct epd_flush *f, struct epd_why *why)
 	return rc;
 }
 
-/* Till all up to lsn is durable: another thread's flush may do it. */
+/*
+ * Till all up to lsn is durable, or if shown published: another thread's flush
+ * may do it.  Where the log was written anew meanwhile lsn may be another's.
+ */
 static int
-wait_durable(struct epd_shard *s, uint64_t lsn, struct epd_why *why)
+wait_for(struct epd_shard *s, uint64_t lsn, int shown, struct epd_why *why)
 {
+	const uint32_t again = epd_wal_again(s->wal);
 	struct epd_flush f;
-	int rc = 1;
+	int rc = 0;
 
-	while (rc > 0 && epd_wal_flushed(s->wal) < lsn) {
+	while (!rc && epd_wal_done(s->wal, shown) < lsn) {
 		if (s->flushing) {
 			pthread_cond_wait(&s->flushed, &s->mutex);
-			continue;
+		} else {
+			rc = epd_wal_flush_begin(s->wal, &f, why);
+			if (!rc)
+				rc = flush(s, &f, why);
 		}
-		rc = epd_wal_flush_begin(s->wal, &f, why);
-		if (rc > 0)
-			rc = flush(s, &f, why) ? EPD_EUNSURE : 1;
+		if (!rc && epd_wal_again(s->wal) != again)
+			rc = epd_why(why, EPD_EUNSURE, "the log was written "
+			    "anew after a failed flush; open again to learn "
+			    "what survived");
 	}
-	return rc < 0 ? rc : 0;
+	return rc;
+}
+
+/* Drop the lock and wait so. */
+static int
+end(struct epd_shard *s, int rc, uint64_t lsn, int shown, struct epd_why *why)
+{
+	int done;
+
+	epd_lock_drop(s->lockfd);
+	done = wait_for(s, lsn, shown, rc < 0 ? NULL : why);
+	/* The tables have what the log may have lost. */
+	if (done)
+		s->stale = 1;
+	pthread_mutex_unlock(&s->mutex);
+	return done && rc >= 0 ? EPD_EUNSURE : rc;
 }
 
 int
 epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why)
 {
-	int durable = 0;
+	return end(s, rc, epd_wal_pos(s->wal)->lsn, rc < 0, why);
+}
 
-	epd_lock_drop(s->lockfd);
-	if (rc >= 0)
-		durable = wait_durable(s, epd_wal_pos(s->wal)->lsn, why);
-	/* The tables have what the log may have lost. */
-	if (durable < 0)
-		s->stale = 1;
-	pthread_mutex_unlock(&s->mutex);
-	return durable < 0 ? durable : rc;
+int
+epd_shard_end_lazy(struct epd_shard *s, int rc, uint64_t lsn,
+    struct epd_why *why)
+{
+	return end(s, rc, lsn, 1, why);
 }
 
 int

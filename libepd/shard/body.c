@@ -1,7 +1,8 @@
 /*
  * body.c - what a version adds, as bytes:
  *
- *	turn u8, finish u8, flags u16 (1: logprobs, 2: links), first_page u32,
+ *	turn u8, finish u8, flags u16 (1: logprobs, 2: links, 4: given),
+ *	first_page u32,
  *	nids u32, nimages u32, npages u32, run u64, next_pos u64,
  *	temp f32, top_p f32, penalty f32, top_k u32, seed u64, salt u64;
  *	with links: nlinks u32, links run u64, pages u32 each;
@@ -22,7 +23,7 @@
 static const int64_t POSITION = (int64_t)1 << 53;
 
 enum {
-	LOGPROBS = 1, LINKS = 2,
+	LOGPROBS = 1, LINKS = 2, GIVEN = 4,
 	HEAD = 68, IMAGE = 52, PAGE = 44, LINK = 12,	/* bytes */
 	SALT = 60,				/* in the head */
 	ROWS = EPD_NAME				/* of a page, behind its name */
@@ -89,7 +90,7 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_pack_u8(b, v->turn);
 	epd_pack_u8(b, v->finish);
 	epd_pack_u16(b, (v->logprobs ? LOGPROBS : 0) |
-	    (v->nlinks ? LINKS : 0));
+	    (v->nlinks ? LINKS : 0) | (v->given ? GIVEN : 0));
 	epd_pack_u32(b, v->first_page);
 	epd_pack_u32(b, v->nids);
 	epd_pack_u32(b, v->nimages);
@@ -159,7 +160,7 @@ read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
 	if (*fixed > span.n)
 		return EPD_ECORRUPT;
-	return flags & ~(LOGPROBS | LINKS) || p[0] > EPD_TURN_IS_RAW ||
+	return flags & ~(LOGPROBS | LINKS | GIVEN) || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
 }
 
@@ -178,6 +179,7 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 {
 	*v = (struct epd_version){
 		.turn = p[0], .finish = p[1],
+		.given = !!(epd_word16(p + 2) & GIVEN),
 		.first_page = g->first_page, .nids = g->nids,
 		.nimages = g->nimages, .npages = g->npages, .run = g->run,
 		.nlinks = g->nlinks,

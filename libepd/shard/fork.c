@@ -95,6 +95,7 @@ epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
 	if (rc)
 		return rc;
 	epd_count(s->o.metrics, EPD_M_STATES_CREATED, f->branches);
+	epd_count(s->o.metrics, EPD_M_STATES_RELEASED, f->replace != 0);
 	epd_count(s->o.metrics, EPD_M_CLONE_FORK_COUNT, 1);
 	epd_count(s->o.metrics, EPD_M_CLONE_FORK_NS,
 	    epd_clock_boot_ns() - from);

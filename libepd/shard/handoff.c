@@ -171,9 +171,11 @@ decide(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
 		rc = epd_shard_append(s, why);
 	}
 	rc = epd_shard_end(s, rc, why);
-	if (!rc)
-		tell_log(s, epd_kind_name(verb), id);
-	return rc;
+	if (rc)
+		return rc;
+	epd_count(s->o.metrics, EPD_M_STATES_RELEASED, m.to == EPD_FREE);
+	tell_log(s, epd_kind_name(verb), id);
+	return 0;
 }
 
 int

@@ -62,7 +62,10 @@ decoder(struct epd_shard *s, uint32_t state)
 	return dead;
 }
 
-/* A lease that this process has and may act by. */
+/*
+ * A lease that this process has and may act by.  Its time does not matter: who
+ * made use of its being over has dropped it.
+ */
 static int
 held(struct epd_shard *s, uint64_t id, const struct epd_lease **out,
     struct epd_why *why)
@@ -71,12 +74,12 @@ held(struct epd_shard *s, uint64_t id, const struct epd_lease **out,
 	const struct epd_proc *self = s->o.procs ?
 	    epd_procs_self(s->o.procs) : NULL;
 
-	if (!l || !epd_shard_lease_stands(s, l))
-		return epd_why(why, EPD_ELEASE, "lease %llu %s", LLU(id),
-		    l ? "is over" : "is gone");
+	if (!l)
+		return epd_why(why, EPD_ELEASE, "lease %llu is gone", LLU(id));
 	/* Where a failed flush took one back its number may be another's. */
 	if (!self || self->pid != l->holder.pid ||
-	    self->start != l->holder.start)
+	    self->start != l->holder.start ||
+	    memcmp(self->boot, l->holder.boot, sizeof self->boot))
 		return epd_why(why, EPD_ELEASE, "lease %llu is process %d's",
 		    LLU(id), (int)l->holder.pid);
 	*out = l;
@@ -92,6 +95,13 @@ epd_shard_free_to(struct epd_shard *s, uint32_t state, struct epd_why *why)
 		return 0;
 	return epd_why(why, EPD_ELOCKED, "s%u: process %d is decoding it",
 	    state, (int)l->holder.pid);
+}
+
+static int
+midway(uint32_t state, struct epd_why *why)
+{
+	return epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, until that is "
+	    "decided", state);
 }
 
 static void
@@ -124,6 +134,7 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 	};
 	const struct epd_lease *dead;
 	struct epd_head *h;
+	uint64_t lsn;
 	int rc;
 
 	if (!s->o.procs || !epd_lease_name(kind))
@@ -132,12 +143,12 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
+	lsn = s->table->lsn;
 	rc = epd_shard_find(s, state, &h);
 	if (rc)
 		epd_why(why, rc, "s%u: %s", state, epd_strerror(rc));
 	else if (kind == EPD_LEASE_DECODE && h->pinned)
-		rc = epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, until that "
-		    "is decided", state);
+		rc = midway(state, why);
 	else if (kind == EPD_LEASE_DECODE)
 		rc = epd_shard_free_to(s, state, why);
 	if (!rc) {
@@ -152,12 +163,13 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 		epd_lease_pack(&s->frame, &l);
 		rc = append(s, why);
 	}
-	if (!rc) {
-		epd_count(s->o.metrics, EPD_M_LEASES, 1);
-		*id = s->table->lsn;
-	}
-	epd_shard_leave(s);
-	return rc;
+	l.id = s->table->lsn;
+	rc = epd_shard_end_lazy(s, rc, lsn, why);
+	if (rc)
+		return rc;
+	epd_count(s->o.metrics, EPD_M_LEASES, 1);
+	*id = l.id;
+	return 0;
 }
 
 int
@@ -165,12 +177,19 @@ epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
     struct epd_why *why)
 {
 	const struct epd_lease *old;
+	const struct epd_head *h;
 	struct epd_lease l;
+	uint64_t lsn;
 	int rc = epd_shard_begin(s, why);
 
 	if (rc)
 		return rc;
+	lsn = s->table->lsn;
 	rc = held(s, id, &old, why);
+	/* A hand-off that began when it was over needs to drop nothing. */
+	h = rc ? NULL : epd_table_find(s->table, old->state);
+	if (h && h->pinned && old->kind == EPD_LEASE_DECODE)
+		rc = midway(old->state, why);
 	if (!rc) {
 		l = *old;
 		l.deadline_ms = epd_shard_in(boot_ms(), ttl_ms);
@@ -178,14 +197,15 @@ epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
 		epd_lease_pack(&s->frame, &l);
 		rc = append(s, why);
 	}
-	epd_shard_leave(s);
-	return rc;
+	return epd_shard_end_lazy(s, rc, lsn, why);
 }
 
 int
 epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
     struct epd_why *why)
 {
+	uint64_t lsn;
+	size_t untold;
 	int rc;
 
 	if (epd_shard_long(reason))
@@ -194,13 +214,17 @@ epd_shard_drop(struct epd_shard *s, uint64_t id, const char *reason,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
+	lsn = s->table->lsn;
+	untold = s->untold.n;
 	if (epd_table_lease(s->table, id)) {
 		epd_frame_begin(&s->frame);
 		pack_drop(s, id, reason);
 		rc = append(s, why);
 	}
-	epd_shard_leave(s);
-	return rc;
+	/* It was the last to hold something: what that had may be removed. */
+	if (s->untold.n != untold)
+		return epd_shard_end(s, rc, why);
+	return epd_shard_end_lazy(s, rc, lsn, why);
 }
 
 int

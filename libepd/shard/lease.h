@@ -3,10 +3,11 @@
  * or takes it up a second time.  Outside this room include shard/shard.h.
  *
  * A lease holds its version's node as a state does.  It is in the log, but
- * not flushed: a crash of the machine ends its holder too.  It ends by drop, with its
- * holder (its byte in the store's procs file, its boot), or at its deadline;
- * then whoever comes next may drop it.  Its id is the fence: a holder that woke
- * too late is EPD_ELEASE, whether anybody came or not.
+ * not flushed: a crash of the machine ends its holder too.  It stands till
+ * it is dropped, its holder dies (its byte in the store's procs file, its boot),
+ * or its deadline; then whoever comes next may drop it.  Its id is the fence: a
+ * holder that woke too late is EPD_ELEASE if anybody dropped it, and goes on as
+ * if in time if nobody did.
  */
 #ifndef EPD_SHARD_LEASE_H
 #define EPD_SHARD_LEASE_H
@@ -50,7 +51,10 @@ struct epd_lease {
 int epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
     enum epd_lease_kind kind, uint64_t ttl_ms, uint64_t *id,
     struct epd_why *why);
-/* ttl_ms from now.  EPD_ELEASE: it is gone, over, or not this process's. */
+/*
+ * ttl_ms from now.  EPD_ELEASE: it is gone, or not this process's; EPD_ESTATUS: its
+ * time was over, and meanwhile a hand-off of the state began.
+ */
 int epd_shard_renew(struct epd_shard *s, uint64_t id, uint64_t ttl_ms,
     struct epd_why *why);
 /* Give it back; one that is gone is 0. */

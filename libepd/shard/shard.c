@@ -98,6 +98,8 @@ epd_shard_load(struct epd_shard *s, struct epd_why *why)
 	struct epd_table *t;
 	int rc;
 
+	/* A record that is gone, or another now, freed nothing. */
+	epd_shard_forget_untold(s);
 	for (int i = 0; ; i++) {
 		rc = load_once(s, &t, why);
 		if (rc != -ESTALE || i == EPD_SHARD_TRIES)
@@ -138,6 +140,10 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 
 	if (s->o.read_only)
 		return epd_why(why, -EROFS, "opened for reading only");
+	/* A child has its parent's locks: to it they are no locks. */
+	if (s->pid != getpid())
+		return epd_why(why, -EPERM, "opened by process %d; a child of "
+		    "fork opens it again", (int)s->pid);
 	pthread_mutex_lock(&s->mutex);
 	rc = epd_lock_take(s->lockfd, s->o.lock_timeout_ms, why);
 	if (rc) {
@@ -239,6 +245,7 @@ epd_shard_open(struct epd_shard **out, int dirfd,
 		return -ENOMEM;
 	s->dirfd = dirfd;
 	s->lockfd = -1;
+	s->pid = getpid();
 	s->o = *o;
 	pthread_mutex_init(&s->mutex, NULL);
 	pthread_cond_init(&s->flushed, NULL);

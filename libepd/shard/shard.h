@@ -5,8 +5,9 @@
  * Every change is logged and flushed before a table changes; live and recovery
  * meet in one apply().  Writers take the workflow's lock for one append;
  * readers take none and stop at the published durable lsn, so they never see
- * what a later writer could cut.  Threads may
- * share a handle for the verbs that append; then nobody looks at its tables.
+ * what a later writer could cut.  Threads may share a handle for the verbs that
+ * append; then nobody looks at its tables.  A child of fork opens its own, and
+ * leaves its parent's alone but for reading and close.
  *
  * Files in the directory: log.NNNNNNNN, tip, checkpoint, lock, unsure (a flush
  * failed), and temporaries .tmp.*, which are swept under the lock.
@@ -22,6 +23,7 @@
 #include "shard/fork.h"
 #include "shard/handoff.h"
 #include "shard/lease.h"
+#include "shard/release.h"
 #include "shard/types.h"
 #include "shard/view.h"
 

@@ -23,12 +23,17 @@ enum {
  * 4. The mutex is held from begin to leave or end.  Threads that write share
  *    flushes: one at a time is at it, and all whose records it took with it are
  *    done then.
+ * 5. What is untold is told once the record that freed it is durable, in the
+ *    order of the log.
+ * 6. Whoever was told of the lock's end has seen no record that was not
+ *    published, but for leases.
  */
 struct epd_shard {
 	pthread_mutex_t mutex;		/* of all below, but in a flush */
 	pthread_cond_t flushed;		/* a flush ended */
 	int flushing;			/* a thread is at one */
 	int dirfd, lockfd;
+	pid_t pid;			/* whose handle it is */
 	struct epd_shard_options o;
 	struct epd_wal *wal;
 	struct epd_table *table;
@@ -39,9 +44,11 @@ struct epd_shard {
 	uint64_t lending;
 	struct epd_arena pass;		/* of one node during epd_shard_runs */
 	struct epd_buf frame;		/* to be appended */
-	struct epd_buf untold;		/* runs freed, u64 each */
+	struct epd_buf untold;		/* lsn and run, u64 each */
 };
 
+/* Of what is untold, keep what is durable. */
+void epd_shard_forget_untold(struct epd_shard *s);
 /* Forget what was lent. */
 void epd_shard_lend(struct epd_shard *s);
 /* The tables from the checkpoint, or empty, and the log standing behind it. */
@@ -54,9 +61,13 @@ int epd_shard_begin(struct epd_shard *s, struct epd_why *why);
 void epd_shard_leave(struct epd_shard *s);
 /*
  * Drop it, and unless rc says that it failed wait until all that was read or
- * appended is durable: rc then, or why that cannot be told.
+ * appended is durable: rc then, or why that cannot be told.  A refusal waits till
+ * what it rests on is published.
  */
 int epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why);
+/* The same for what was appended without a flush, to a log that ended at lsn. */
+int epd_shard_end_lazy(struct epd_shard *s, int rc, uint64_t lsn,
+    struct epd_why *why);
 
 /*
  * With the lock: begin a frame with the releases of what has expired, but for

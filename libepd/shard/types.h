@@ -79,6 +79,7 @@ struct epd_version {
 	uint64_t run;		/* 0: no pages but links' */
 	int64_t next_pos;	/* position of the next text token; less the length: rope_delta */
 	uint8_t turn, finish;
+	uint8_t given;		/* its pages are a caller's or a peer's, or rest on such */
 	struct epd_sampling sampling;
 	const float *logprobs;	/* [nids] or NULL */
 	struct epd_span note;	/* JSON for people: command, counters; may be empty */

@@ -36,7 +36,7 @@ epd_wal_open(struct epd_wal **out, int dirfd, int flags,
 	w->dirfd = dirfd;
 	w->flags = flags;
 	w->metrics = m;
-	w->tipfd = w->fd = -1;
+	w->tipfd = w->fd = w->flushfd = w->lent[0] = w->lent[1] = -1;
 	*out = w;
 	return 0;
 }
@@ -46,12 +46,18 @@ epd_wal_close(struct epd_wal *w)
 {
 	if (!w)
 		return;
-	if (w->fd >= 0)
-		close(w->fd);
-	if (w->tipfd >= 0)
-		close(w->tipfd);
+	epd_wal_shut(w, w->fd);
+	epd_wal_shut(w, w->flushfd);
+	epd_wal_shut(w, w->tipfd);
 	epd_buf_free(&w->win);
 	epd_free(w);
+}
+
+void
+epd_wal_shut(struct epd_wal *w, int fd)
+{
+	if (fd >= 0 && fd != w->lent[0] && fd != w->lent[1])
+		close(fd);
 }
 
 const struct epd_wal_pos *
@@ -61,9 +67,16 @@ epd_wal_pos(const struct epd_wal *w)
 }
 
 uint64_t
-epd_wal_flushed(const struct epd_wal *w)
+epd_wal_done(const struct epd_wal *w, int shown)
 {
-	return w->flags & EPD_WAL_RELAXED ? UINT64_MAX : w->flushed;
+	return (shown || w->flags & EPD_WAL_RELAXED) &&
+	    w->tip.lsn > w->flushed ? w->tip.lsn : w->flushed;
+}
+
+uint32_t
+epd_wal_again(const struct epd_wal *w)
+{
+	return w->again;
 }
 
 void
@@ -86,15 +99,21 @@ epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what)
 int
 epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why)
 {
-	uint8_t b[EPD_TIP_SIZE];
+	uint8_t b[2 * EPD_TIP_SIZE];
 	struct epd_tip tip;
+	struct stat st;
 	ssize_t n = 0;
 
+	/* Somebody removed it, and somebody may have restored it. */
+	if (w->tipfd >= 0 && !fstat(w->tipfd, &st) && !st.st_nlink) {
+		epd_wal_shut(w, w->tipfd);
+		w->tipfd = -1;
+	}
 	if (w->tipfd < 0)
 		w->tipfd = epd_file_open(w->dirfd, EPD_WAL_TIP, O_NONBLOCK |
 		    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
 	w->tip_bad = 1;
-	w->tip = (struct epd_tip){ 0 };
+	w->tip = w->mark = (struct epd_tip){ 0 };
 	if (w->tipfd < 0)
 		return w->tipfd == -ENOENT ? 0 : epd_why(why, w->tipfd,
 		    "tip: %s", epd_strerror(w->tipfd));
@@ -102,12 +121,15 @@ epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why)
 		if (i > 0)
 			epd_clock_sleep_ns(100000);
 		n = epd_file_pread(w->tipfd, b, sizeof b, 0);
-		if (n == sizeof b && !epd_tip_unpack(epd_span(b, sizeof b),
-		    &tip)) {
-			w->tip = tip;
-			w->tip_bad = 0;
-			return 0;
-		}
+		if (n < EPD_TIP_SIZE ||
+		    epd_tip_unpack(epd_span(b, EPD_TIP_SIZE), &tip))
+			continue;
+		w->tip = tip;
+		w->tip_bad = 0;
+		if (!epd_tip_unpack(epd_span(b + EPD_TIP_SIZE, (size_t)n -
+		    EPD_TIP_SIZE), &tip))
+			w->mark = tip;
+		return 0;
 	}
 	return n < 0 ? epd_why(why, (int)n, "tip: %s", epd_strerror((int)n)) :
 	    0;
@@ -124,6 +146,39 @@ epd_wal_lost(struct epd_wal *w, struct epd_why *why)
 	return rc;
 }
 
+static int
+is_one_file(int a, int b)
+{
+	struct stat x, y;
+
+	if (fstat(a, &x) < 0 || fstat(b, &y) < 0)
+		return -errno;
+	return x.st_ino == y.st_ino && x.st_dev == y.st_dev ? 0 : -ESTALE;
+}
+
+/* The segment's file, twice if it is flushed: 0, or -ESTALE if it changed. */
+static int
+open_segment(const struct epd_wal *w, const char *name, int *fd, int *flushfd)
+{
+	int rc;
+
+	*flushfd = -1;
+	*fd = epd_file_open(w->dirfd, name, O_NONBLOCK |
+	    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
+	if (*fd < 0)
+		return *fd;
+	if (w->flags & EPD_WAL_READ)
+		return 0;
+	*flushfd = epd_file_open(w->dirfd, name, O_NONBLOCK | O_RDWR, 0);
+	rc = *flushfd < 0 ? *flushfd : is_one_file(*fd, *flushfd);
+	if (!rc)
+		return 0;
+	close(*fd);
+	if (*flushfd >= 0)
+		close(*flushfd);
+	return rc;
+}
+
 int
 epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why)
@@ -131,14 +186,13 @@ epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
 	uint8_t b[EPD_SEGMENT_HEAD];
 	char name[EPD_WAL_NAME];
 	struct epd_segment seg;
+	int fd, flushfd, rc;
 	ssize_t n;
-	int fd, rc;
 
 	epd_wal_name(name, segment);
-	fd = epd_file_open(w->dirfd, name, O_NONBLOCK |
-	    (w->flags & EPD_WAL_READ ? O_RDONLY : O_RDWR), 0);
-	if (fd < 0)
-		return epd_why(why, fd, "%s: %s", name, epd_strerror(fd));
+	rc = open_segment(w, name, &fd, &flushfd);
+	if (rc)
+		return epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
 	n = epd_file_pread(fd, b, sizeof b, 0);
 	rc = n < 0 ? (int)n : epd_segment_unpack(epd_span(b, (size_t)n), &seg);
 	if (rc)
@@ -152,18 +206,21 @@ epd_wal_switch(struct epd_wal *w, uint32_t segment, uint64_t lsn,
 		    (unsigned long long)seg.base, seg.number);
 	if (rc) {
 		close(fd);
+		if (flushfd >= 0)
+			close(flushfd);
 		return rc;
 	}
-	if (w->fd >= 0)
-		close(w->fd);
+	epd_wal_shut(w, w->fd);
+	epd_wal_shut(w, w->flushfd);
 	w->fd = fd;
-	w->known = 1;
+	w->flushfd = flushfd;
+	w->known = w->fresh = 1;
 	w->seg = seg;
 	w->pos = (struct epd_wal_pos){
 		segment, EPD_SEGMENT_HEAD, seg.base - 1,
 	};
 	w->win.n = 0;
-	w->torn = 0;
+	w->torn = w->soft = 0;
 	return 0;
 }
 
@@ -171,21 +228,32 @@ int
 epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
     struct epd_why *why)
 {
-	return epd_wal_switch(w, segment, lsn, why);
+	int rc = epd_wal_switch(w, segment, lsn, why);
+
+	if (!rc)
+		w->begun = w->still = 0;
+	return rc;
 }
 
 int
-epd_wal_same(const struct epd_wal *w)
+epd_wal_same(struct epd_wal *w)
 {
 	struct stat named, open;
 	char name[EPD_WAL_NAME];
 
+	if (w->begun && !w->tip_bad && w->tip.again != w->again)
+		return -ESTALE;
 	epd_wal_name(name, w->pos.segment);
 	if (fstatat(w->dirfd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fstat(w->fd, &open) < 0)
 		return -errno;
-	return named.st_ino == open.st_ino && named.st_dev == open.st_dev ?
-	    0 : -ESTALE;
+	if (named.st_ino != open.st_ino || named.st_dev != open.st_dev)
+		return -ESTALE;
+	if (!w->tip_bad) {
+		w->again = w->tip.again;
+		w->begun = 1;
+	}
+	return 0;
 }
 
 int
@@ -289,6 +357,8 @@ epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
 		rc = fn(arg, &r, why);
 	if (rc)
 		return rc;
+	if (w->fresh && !w->soft && w->pos.lsn + f->count > w->tip.flushed)
+		w->soft = w->pos.offset;
 	w->pos.offset += EPD_FRAME_HEAD + f->payload.n;
 	w->pos.lsn += f->count;
 	return 0;

@@ -33,8 +33,10 @@ int epd_wal_open(struct epd_wal **out, int dirfd, int flags,
 void epd_wal_close(struct epd_wal *w);
 const struct epd_wal_pos *epd_wal_pos(const struct epd_wal *w);
 void epd_wal_uuid(const struct epd_wal *w, uint8_t uuid[16]);
-/* What is durable for all that is known; without sync all is taken for so. */
-uint64_t epd_wal_flushed(const struct epd_wal *w);
+/* What is durable for all that is known; if shown, or without sync: published. */
+uint64_t epd_wal_done(const struct epd_wal *w, int shown);
+/* Another one: of what was not durable then, anything may be gone. */
+uint32_t epd_wal_again(const struct epd_wal *w);
 
 /*
  * Stand at the start of a segment.  lsn is the record before it, or
@@ -49,7 +51,7 @@ int epd_wal_range(int dirfd, uint32_t *first, uint32_t *last);
 /*
  * Hand each record to fn, from where w stands up to the tip.
  * Fails: EPD_ECORRUPT with file and offset; -ESTALE (the next segment is gone,
- * or this one was written anew: begin again from the checkpoint).
+ * or the log was written anew or cut: begin again from the checkpoint).
  */
 int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
     struct epd_why *why);
@@ -83,14 +85,14 @@ int epd_wal_append(struct epd_wal *w, struct epd_buf *b, uint32_t count,
     uint64_t term, uint64_t wall_ms, struct epd_why *why);
 /*
  * Without the lock: all that w stands behind becomes durable and published, by a
- * flush of its own or one that others waited for too.  begin tells whether there
- * is anything to do (1); run may be called while other threads use w; end wants
- * the lock, and does what it can without.  What begin began is to be ended.
+ * flush of its own or one that others waited for too.  run may be called while
+ * other threads use w; end wants the lock, and does what it can without.  What
+ * begin began is to be ended before it is begun again.
  * Fails: EPD_EUNSURE: it may or may not survive.
  */
 struct epd_flush {
 	struct epd_tip end;
-	int fd, tipfd, turn, covered, rc;
+	int fd, tipfd, dirfd, turn, covered, rc, marked;
 };
 int epd_wal_flush_begin(struct epd_wal *w, struct epd_flush *f,
     struct epd_why *why);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,9 +143,11 @@ epd_wal_recover(struct epd_wal *w, struct epd_why *why)
 	epd_free(p);
 	if (rc)
 		return rc;
-	/* Whoever waits for a flush of the old file learns that it is gone. */
-	if (!w->tip_bad && getrandom(&w->tip.again, sizeof w->tip.again, 0) ==
-	    sizeof w->tip.again && (rc = epd_wal_retip(w)) < 0)
+	/*
+	 * Whoever waits for a flush of the old file learns that it is gone;
+	 * where there is no tip that comes with the one to be made.
+	 */
+	if (!w->tip_bad && (rc = epd_wal_retip(w)) < 0)
 		return epd_why(why, rc, "tip: %s", epd_strerror(rc));
 	if (unlinkat(w->dirfd, EPD_WAL_UNSURE, 0) < 0 && errno != ENOENT)
 		return -errno;

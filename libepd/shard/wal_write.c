@@ -27,15 +27,48 @@
 #include "base/file.h"
 #include "shard/wal_in.h"
 
-enum { TICK_MS = 50 };	/* what a file system's times may lag behind */
+/* What a file system's times may lag behind, or those of one with whole seconds. */
+enum { TICK_MS = 50, TICK_WHOLE_MS = 2050 };
+
+int
+epd_wal_harden(struct epd_wal *w, struct epd_why *why)
+{
+	uint8_t b[16384];
+	uint64_t at = w->soft;
+	ssize_t n;
+	int rc = 0;
+
+	for (; !rc && w->soft && at < w->pos.offset; at += (uint64_t)n) {
+		uint64_t left = w->pos.offset - at;
+
+		n = epd_file_pread(w->fd, b, left < sizeof b ? (size_t)left :
+		    sizeof b, at);
+		if (n <= 0)
+			rc = n ? (int)n : -ESTALE;
+		else
+			rc = epd_file_pwrite(w->fd, b, (size_t)n, at);
+	}
+	if (rc)
+		return epd_why(why, rc, "log.%08u: %s", w->pos.segment,
+		    epd_strerror(rc));
+	w->soft = 0;
+	w->fresh = 0;
+	return 0;
+}
 
 /* With the lock: everything up to pos is to be durable. */
 static int
 flush(struct epd_wal *w, struct epd_why *why)
 {
-	int rc = epd_file_datasync(w->fd);
+	int rc = epd_wal_harden(w, why);
 
+	if (rc)
+		return rc;
+	rc = epd_file_datasync(w->fd);
 	epd_count(w->metrics, EPD_M_LOG_FLUSHES, 1);
+	/* Another's may have failed of what this one found clean. */
+	if (!rc && epd_wal_exists(w, EPD_WAL_UNSURE))
+		rc = -EIO;
 	if (rc)
 		return epd_wal_unsure(w, rc, 1, why);
 	w->flushed = w->pos.lsn;
@@ -98,12 +131,13 @@ epd_wal_begin(struct epd_wal *w, struct epd_why *why)
 		rc = make_segment(w, &s);
 	if (rc)
 		return epd_why(why, rc, "making the log: %s", epd_strerror(rc));
-	return epd_wal_switch(w, 1, 0, why);
+	return epd_wal_seek(w, 1, 0, why);
 }
 
 /*
  * Whether no name in the folder was made, moved or removed since this was last
- * asked.  A change soon after another may have the same time.
+ * asked.  A change soon after another may have the same time.  The tip is asked
+ * too, for clocks that are set back.
  */
 static int
 is_still(struct epd_wal *w)
@@ -115,10 +149,13 @@ is_still(struct epd_wal *w)
 	if (fstat(w->dirfd, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now))
 		return w->still = 0;
 	still = w->still && st.st_mtim.tv_sec == w->changed.tv_sec &&
-	    st.st_mtim.tv_nsec == w->changed.tv_nsec;
+	    st.st_mtim.tv_nsec == w->changed.tv_nsec &&
+	    !w->tip_bad && w->tip.again == w->again &&
+	    w->tip.segment == w->pos.segment;
 	w->changed = st.st_mtim;
 	w->still = (now.tv_sec - st.st_mtim.tv_sec) * 1000 +
-	    (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000 > TICK_MS;
+	    (now.tv_nsec - st.st_mtim.tv_nsec) / 1000000 >
+	    (st.st_mtim.tv_nsec ? TICK_MS : TICK_WHOLE_MS);
 	return still;
 }
 
@@ -129,6 +166,8 @@ adopt_gap(struct epd_wal *w, uint64_t size, int still, struct epd_why *why)
 	char next[EPD_WAL_NAME];
 	int rc;
 
+	if (size < w->pos.offset)
+		return -ESTALE;
 	epd_wal_name(next, w->pos.segment + 1);
 	if (!still && epd_wal_exists(w, next)) {
 		if (w->pos.offset < size)
@@ -141,10 +180,6 @@ adopt_gap(struct epd_wal *w, uint64_t size, int still, struct epd_why *why)
 		return epd_wal_damage(w, why, size <= w->pos.offset ?
 		    "the log ends before what was published" :
 		    "damaged before the end of what was published");
-	if (size > w->pos.offset &&
-	    size - w->pos.offset > EPD_FRAME_HEAD + EPD_FRAME_MAX)
-		return epd_wal_damage(w, why,
-		    "more lies behind than one append can have left");
 	rc = w->pos.offset < size ? epd_wal_proof(w, size) : 0;
 	if (rc < 0)
 		return rc;
@@ -158,42 +193,47 @@ adopt_gap(struct epd_wal *w, uint64_t size, int still, struct epd_why *why)
 int
 epd_wal_settle(struct epd_wal *w, struct epd_why *why)
 {
-	int rc = 0;
+	int rc;
 
 	if (!w->tip_bad && w->tip.lsn == w->pos.lsn &&
 	    w->tip.segment == w->pos.segment)
 		return 0;
-	if (!(w->flags & EPD_WAL_RELAXED))
-		rc = flush(w, why);
+	rc = flush(w, why);
 	if (rc)
 		return rc;
 	rc = epd_wal_publish(w);
 	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
 }
 
-int
-epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+/* Tip and mark say what was found; mostly they do. */
+static int
+put_right(struct epd_wal *w, struct epd_why *why)
+{
+	int rc = 0;
+
+	if (w->tip_bad) {
+		/* Nobody who waits may take the new tip for that he knew. */
+		rc = epd_wal_renew(&w->again);
+		w->begun = 1;
+		return rc ? rc : epd_wal_settle(w, why);
+	}
+	/* Published and not flushed, and a crash took it. */
+	if (w->tip.lsn > w->pos.lsn)
+		rc = epd_wal_publish(w);
+	else if (!epd_wal_marked(w))
+		rc = epd_wal_mark_end(w);
+	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
+}
+
+/* Read on to the end; still: no names have changed. */
+static int
+read_on(struct epd_wal *w, int still, epd_wal_fn *fn, void *arg,
     struct epd_why *why)
 {
 	struct epd_frame f;
 	uint64_t size = 0;
-	int rc = 0, still;
+	int rc;
 
-	if (w->poisoned)
-		return epd_wal_poisoned(why);
-	still = is_still(w);
-	if (!still && epd_wal_exists(w, EPD_WAL_UNSURE))
-		rc = epd_wal_recover(w, why);
-	if (!rc)
-		rc = epd_wal_read_tip(w, 0, why);
-	if (rc)
-		return rc;
-	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
-		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
-	rc = still ? 0 : epd_wal_same(w);
-	if (rc)
-		return rc == -ENOENT ? -ESTALE : rc;
-	w->again = w->tip.again;
 	w->torn = 0;
 	w->win.n = 0;
 	do {
@@ -207,12 +247,49 @@ epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 		if (!rc)
 			rc = adopt_gap(w, size, still, why);
 	} while (rc > 0);
+	return rc;
+}
+
+static int
+adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg, struct epd_why *why)
+{
+	int rc = epd_wal_read_tip(w, 0, why), still = !rc && is_still(w);
+
+	if (!rc && !still && epd_wal_exists(w, EPD_WAL_UNSURE)) {
+		rc = epd_wal_recover(w, why);
+		if (!rc)
+			rc = epd_wal_read_tip(w, 0, why);
+	}
+	if (rc)
+		return rc;
+	if (!w->tip_bad && memcmp(w->tip.uuid, w->seg.uuid, 16))
+		return epd_why(why, EPD_ECORRUPT, "tip: of another workflow");
+	rc = still ? 0 : epd_wal_same(w);
+	if (rc)
+		return rc == -ENOENT ? -ESTALE : rc;
+	rc = read_on(w, still, fn, arg, why);
 	if (rc)
 		return rc;
 	if (w->flushed < w->tip.flushed)
 		w->flushed = w->tip.flushed;
-	/* Mostly its owner is about to flush what lies behind the tip. */
-	return w->tip_bad ? epd_wal_settle(w, why) : 0;
+	if (!(w->flags & EPD_WAL_RELAXED))
+		rc = epd_wal_harden(w, why);
+	return rc ? rc : put_right(w, why);
+}
+
+int
+epd_wal_adopt(struct epd_wal *w, epd_wal_fn *fn, void *arg,
+    struct epd_why *why)
+{
+	int rc;
+
+	if (w->poisoned)
+		return epd_wal_poisoned(why);
+	rc = adopt(w, fn, arg, why);
+	/* What names it did not look at are to be looked at. */
+	if (rc)
+		w->still = 0;
+	return rc;
 }
 
 void
@@ -316,6 +393,7 @@ epd_wal_rotate(struct epd_wal *w, struct epd_why *why)
 		epd_why(why, rc, "%s: %s", name, epd_strerror(rc));
 	if (rc)
 		return rc;
+	w->fresh = 0;
 	rc = epd_wal_publish(w);
 	return rc ? epd_why(why, rc, "tip: %s", epd_strerror(rc)) : 0;
 }

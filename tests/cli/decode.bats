@@ -67,6 +67,18 @@ ON" ]
 	[ "$(epd-state show -j "$s" | jq -r .turn)" = closed ]
 }
 
+@test "-v and -j tell what was reused and what was computed" {
+	s=$(ask)
+	n=$(epd-state show -j "$s" | jq .tokens)
+	run --separate-stderr epd-decode -v -n 1 "$s"
+	[[ $stderr == *"$s@2: reused $((n - 1)) of $((n + 1)) tokens, 0 computed, 1 drawn, length, "* ]]
+	epd-decode -j -n 1 --ignore-eos "$s" >out
+	jq -es ".[-1] | .reused == $n and .computed == 0" out
+	find "$BATS_TEST_TMPDIR/memory" -type f -path '*/w/*' -delete
+	epd-decode -j -n 1 --ignore-eos "$s" >out
+	jq -es ".[-1] | .reused == 0 and .computed == $((n + 1)) and .lost_pages > 0" out
+}
+
 @test "-j: an object a token, and one at the end" {
 	s=$(ask 'Describe the picture.')
 	epd-decode -j --logprobs 3 -n 5 "$s" >out

@@ -290,3 +290,25 @@ busy() {
 	[ "$(epd-prefill -j --config off.yaml -p 'Say something about the number seven.' |
 		jq .reused)" -eq 0 ]
 }
+
+@test "what only a released parent's older versions had goes with gc" {
+	s=$(epd-prefill -w w1 -p 'hello there, who are you?')
+	for _ in 1 2 3 4 5 6 7 8; do
+		epd-decode --ignore-eos --temp 0 -n 1 "$s" >/dev/null
+	done
+	b=$(epd-fork "$s")
+	want=$(epd-state show -j "$b" | jq -c '[.kv_pages[].checksum]')
+	epd-state rm "$s"
+	epd-state gc
+	uuid=$(awk '/^uuid/ { print $2 }' "$EPD_STORE/store")
+	[ -d "/dev/shm/epd-$uuid" ] || skip "the memory tier is elsewhere"
+	runs=$(epd-state show -j "$b" | jq '[.kv_pages[].run] | unique | length')
+	[ "$(find "/dev/shm/epd-$uuid/w/w1" -type f | wc -l)" -eq "$runs" ]
+	[ "$(epd-state check -j | jq -s 'map(.pages_missing // 0) | add')" -eq 0 ]
+	[ "$(epd-state show -j "$b" | jq -c '[.kv_pages[].checksum]')" = "$want" ]
+	epd-decode --ignore-eos --temp 0 -n 4 "$b"
+	# While the parent lives its versions can be branched, and keep theirs.
+	c=$(epd-fork "$b@1")
+	epd-state gc
+	[ "$(epd-state show -j "$c" | jq '[.kv_pages[] | select(.in_memory | not)] | length')" -eq 0 ]
+}

@@ -49,6 +49,39 @@ states() {
 	rm -rf other
 }
 
+@test "its time to live goes along" {
+	s=$(ask 'What is it?' --ttl 1h)
+	want=$(epd-state show -j "$s" | jq .ttl_deadline_ms)
+	[ "$want" -gt 0 ]
+	[ "$(epd-handoff "$s" plan)" = plan/s1 ]
+	[ "$(epd-state show -j plan/s1 | jq .ttl_deadline_ms)" = "$want" ]
+}
+
+@test "what is refused leaves no store behind" {
+	s=$(ask)
+	id=$(epd-handoff --prepare "$s" plan)
+	run -3 epd-handoff --to new "$s"
+	[ ! -e new ]
+	epd-handoff --abort "$id"
+	epd-state abort --reason 'not now' "$s"
+	run -3 epd-handoff --to new "$s"
+	[ ! -e new ]
+}
+
+@test "a target whose workflow is gone is not waited for" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --to other "$s")
+	rm -rf other/w/*
+	run -3 epd-handoff --commit "$id"
+	epd-decode -n 2 "$s"
+	id=$(epd-handoff --prepare --timeout 1ms --to other "$s")
+	rm -rf other/w/*
+	epd-state gc
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 2 "$s"
+	rm -rf other
+}
+
 @test "by phases" {
 	s=$(ask)
 	id=$(epd-handoff --prepare "$s" plan)

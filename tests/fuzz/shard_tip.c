@@ -1,6 +1,7 @@
 /*
  * shard_tip.c - a sound log of two segments whose tip is not: the bytes behind
- * the first two are laid over it, its CRC put right if the first byte says so.
+ * the first two are laid over it and the mark behind it, their CRCs put right if
+ * the first byte says so.
  * The second byte takes other things away.  No tip loses an acknowledged state:
  * a writer has them all or refuses, and a reader has none that never was.  One
  * that is damaged or absent does not matter to a writer.
@@ -70,6 +71,22 @@ begin(void)
 	close(dir);
 }
 
+/* A tip with these fields and a CRC that fits. */
+static void
+put_right(uint8_t tip[EPD_TIP_SIZE])
+{
+	struct epd_cur c = epd_cur(epd_span(tip + 12, 48));
+	struct epd_tip t;
+
+	t.segment = epd_unpack_u32(&c);
+	memcpy(t.uuid, epd_unpack_bytes(&c, 16).p, 16);
+	t.offset = epd_unpack_u64(&c);
+	t.lsn = epd_unpack_u64(&c);
+	t.flushed = epd_unpack_u64(&c);
+	t.again = epd_unpack_u32(&c);
+	epd_tip_pack(tip, &t);
+}
+
 /*
  * The files with this tip; 1 if all states must be there: the tip is sound, or
  * plainly is none.
@@ -77,8 +94,8 @@ begin(void)
 static int
 lay(int dir, const uint8_t *p, size_t n, int how, int less)
 {
-	size_t size = EPD_TIP_SIZE, cut = 0;
-	uint8_t tip[EPD_TIP_SIZE];
+	uint8_t tip[2 * EPD_TIP_SIZE];
+	size_t size = sizeof tip, cut = 0;
 	struct epd_tip t;
 	int bad, sound;
 
@@ -86,20 +103,15 @@ lay(int dir, const uint8_t *p, size_t n, int how, int less)
 	for (size_t i = 0; i < n && i < sizeof tip; i++)
 		tip[i] ^= p[i];
 	if (how & 1) {
-		struct epd_cur c = epd_cur(epd_span(tip + 12, 44));
-
-		t.segment = epd_unpack_u32(&c);
-		memcpy(t.uuid, epd_unpack_bytes(&c, 16).p, 16);
-		t.offset = epd_unpack_u64(&c);
-		t.lsn = epd_unpack_u64(&c);
-		t.flushed = epd_unpack_u64(&c);
-		epd_tip_pack(tip, &t);
+		put_right(tip);
+		put_right(tip + EPD_TIP_SIZE);
 	} else if (how & 2) {
 		size = n % sizeof tip;
 	}
-	bad = less & NO_TIP || size < sizeof tip ||
-	    epd_tip_unpack(epd_span(tip, sizeof tip), &t);
-	sound = !bad && !memcmp(tip, file[0].b.p, sizeof tip);
+	bad = less & NO_TIP || size < EPD_TIP_SIZE ||
+	    epd_tip_unpack(epd_span(tip, EPD_TIP_SIZE), &t);
+	/* Whatever the mark says. */
+	sound = !bad && !memcmp(tip, file[0].b.p, EPD_TIP_SIZE);
 	if (sound && less & LESS_LOG)
 		cut = 1 + (size_t)how;
 	folder_put(dir, "tip", tip, size);

@@ -43,6 +43,11 @@ TEST(each_kind_of_call)
 	}
 }
 
+TEST(how_many_failed)
+{
+	fault_tell_all(6000);
+}
+
 TEST(killed_at_every_call_often)
 {
 	for (int round = 0; round < 20 && !check_failed; round++) {

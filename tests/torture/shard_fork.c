@@ -3,7 +3,7 @@
 
 TEST(sixty_four_processes)
 {
-	forks_run(64, 1600, 1 << 16);
+	forks_run(64, 8000, 1 << 16);
 }
 
 TEST(small_checkpoints)

@@ -25,6 +25,12 @@ TEST(power_loss_in_checkpoints)
 	log_torn_checkpoint(10000, 77);
 }
 
+TEST(power_loss_in_groups)
+{
+	log_torn_group(60000, 77);
+	log_tell(70000);
+}
+
 int
 main(int argc, char **argv)
 {

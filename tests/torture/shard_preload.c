@@ -17,6 +17,7 @@ TEST(every_call_every_way)
 		if (i == 2 || i == 3 || i == 4 || i > 5)
 			preload_holds(act[i], 1, 1);
 	}
+	preload_tell();
 }
 
 int

@@ -8,6 +8,7 @@
 
 #include <sys/mman.h>
 
+#include "flow/handoff.h"
 #include "tests/check.h"
 #include "tests/unit/flow.h"
 
@@ -21,14 +22,15 @@ enum { BITS_FRESH, BITS_TURNS, BITS_UNLINKED, BITS_WIPED };
 /*
  * How the state comes to be what it is: as it is; as a branch that its parent
  * became; as a branch of what it was before it went another way; killed while it
- * was decoded, its runs lost; on pages of another state, of its workflow or not.
+ * was decoded, its runs lost; handed over to another workflow and back, or to one
+ * of another store; on pages of another state, of its workflow or not.
  */
 enum {
-	BITS_PLAIN, BITS_FORK, BITS_ROLLBACK, BITS_CRASH, BITS_WITHIN,
-	BITS_ACROSS
+	BITS_PLAIN, BITS_FORK, BITS_ROLLBACK, BITS_CRASH, BITS_HANDED,
+	BITS_AWAY, BITS_WITHIN, BITS_ACROSS
 };
 
-static int bits_sizes[BITS_FACTORS] = { 2, 4, 5, 2, 3, 2, 2, 2, 3, 6 };
+static int bits_sizes[BITS_FACTORS] = { 2, 4, 5, 2, 3, 2, 2, 2, 3, 8 };
 static const int bits_chunks[] = { 17, 1, 16, 64, 4096 };
 static const int bits_batches[] = { 3, 8, 1 };
 static const char *const bits_isas[] = { "scalar", "avx2", "avx512" };
@@ -126,6 +128,51 @@ bits_branch(struct bits *x, uint32_t version, int replace)
 	x->r->state[0] = out.first;
 }
 
+/* The state as it is called where it was handed over to. */
+static inline uint32_t
+bits_over(struct bits *x, struct epd_store *s, const char *from,
+    uint32_t state, const char *store, const char *to)
+{
+	struct epd_offer o = {
+		.state = { .kind = EPD_REF_STATE, .state = state },
+		.store = store, .workflow = to,
+	};
+	struct epd_handed out = { .to_state = 0 };
+
+	snprintf(o.state.workflow, sizeof o.state.workflow, "%s", from);
+	if (epd_flow_handoff_prepare(s, &o, &out, kit_why(&x->k)) < 0 ||
+	    epd_flow_handoff_commit(s, out.id, &out, kit_why(&x->k)) < 0 ||
+	    out.missing)
+		bits_fail(x, "hand-off");
+	return out.to_state;
+}
+
+/* There and back. */
+static inline void
+bits_hand(struct bits *x, int away)
+{
+	char path[260];
+	const struct epd_store_options o = {
+		.path = path, .config = &x->k.config, .create = 1,
+	};
+	const char *to = away ? "w1" : "w2";
+	struct epd_store *s = x->k.s;
+	uint32_t state;
+
+	snprintf(path, sizeof path, "%s/other", x->k.path);
+	if (away && epd_store_open(&s, &o, kit_why(&x->k)) < 0) {
+		bits_fail(x, "another store");
+		return;
+	}
+	state = bits_over(x, x->k.s, "w1", x->r->state[0], away ? path : NULL,
+	    to);
+	if (!x->r->failed)
+		x->r->state[0] = bits_over(x, s, to, state, away ? x->k.store :
+		    NULL, "w1");
+	if (away)
+		epd_store_close(s);
+}
+
 /* Each turn is followed by this. */
 static inline void
 bits_grow(struct bits *x, uint32_t version)
@@ -134,6 +181,9 @@ bits_grow(struct bits *x, uint32_t version)
 
 	if (x->t.is[BITS_GROW] == BITS_FORK)
 		bits_branch(x, version, 1);
+	if (x->t.is[BITS_GROW] == BITS_HANDED ||
+	    x->t.is[BITS_GROW] == BITS_AWAY)
+		bits_hand(x, x->t.is[BITS_GROW] == BITS_AWAY);
 	if (x->t.is[BITS_GROW] != BITS_ROLLBACK)
 		return;
 	if (kit_say(&x->k, x->r->state[0], "Forget all this.", NULL, &p) < 0)

@@ -316,6 +316,8 @@ hand_same(const struct epd_whole *a, const struct epd_whole *b)
 	HAND_SAME("next position", x->next_pos == y->next_pos);
 	HAND_SAME("sampler", !memcmp(&x->sampling, &y->sampling,
 	    sizeof x->sampling));
+	HAND_SAME("time to live", a->traits.ttl_deadline_ms ==
+	    b->traits.ttl_deadline_ms);
 	HAND_SAME("turn", x->turn == y->turn && x->finish == y->finish);
 	HAND_SAME("pages", a->rows == b->rows);
 	for (uint64_t i = 0; same && i < a->rows; i++)

@@ -266,6 +266,128 @@ TEST(pages_are_copied_where_they_cannot_be_linked) { without_links(0, 0); }
 TEST(pages_that_cannot_be_had_are_computed) { without_links(FAULT_ON, 0); }
 TEST(missing_pages_are_computed) { without_links(-1, 1); }
 
+/* ---- whose pages they are ---- */
+
+static int
+given(void *arg, uint64_t run, uint64_t bytes)
+{
+	int *const a = arg;
+	struct epd_run_shape shape;
+	struct epd_run *r;
+
+	(void)bytes;
+	if (epd_run_table(&r, a[0], run, &shape, NULL) < 0)
+		return 0;
+	a[1] += epd_run_is_given(r);
+	epd_run_close(r);
+	return 0;
+}
+
+static int
+hand_given(struct kit *k, const char *workflow, uint32_t state)
+{
+	struct epd_workflow w;
+	struct epd_version v;
+	int is = -1;
+
+	if (epd_workflow_open(&w, k->s, workflow, 1, kit_why(k)) < 0)
+		return -1;
+	if (epd_shard_version(w.shard, state, 1, &v) == 0)
+		is = v.given;
+	epd_workflow_close(&w);
+	return is;
+}
+
+/* Another store's pages are for the state that came with them, no other. */
+static void
+who_else_has_them(int two, int copied)
+{
+	const char *one[] = { NULL, NULL };
+	struct epd_handed out;
+	struct epd_prefilled p;
+	struct hand h;
+	uint32_t b = begin(&h, two, 0);
+	struct kit *k = hand_kit(&h, 1);
+	int n[2] = { -1, 0 };
+
+	/* One that is made later has all files that are not marked. */
+	CHECK(epd_store_index(k->s));
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	if (copied) {
+		fault_arm(1, EXDEV, 0);
+		fault.only = "linkat";
+		CHECK_INT(pull(&h, out.id), 0);
+		fault_calls();
+	}
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK_INT(release(&h.k, 1), 0);
+	n[0] = epd_memory_find(k->s->memory, h.to);
+	CHECK(n[0] >= 0);
+	CHECK_INT(epd_run_each(n[0], given, n), 0);
+	close(n[0]);
+	CHECK(!n[1] == !(two && copied));
+	CHECK_INT(hand_given(k, h.to, 1), two);
+	one[0] = kit_picture(k, "a.ppm", 84, 56, 1);
+	k->workflow = "w7";
+	CHECK_INT(kit_say(k, 0, "What is to be seen there?", one, &p), 0);
+	CHECK(two ? p.reused == 0 : p.reused > 0);
+	CHECK(hand_check(&h) == 0);
+	hand_end(&h);
+}
+
+TEST(anothers_pages_are_for_its_state_alone) { who_else_has_them(1, 0); }
+TEST(copies_of_anothers_pages_are_so_too) { who_else_has_them(1, 1); }
+TEST(pages_of_one_store_are_for_all) { who_else_has_them(0, 0); }
+
+static struct {
+	struct kit *k;
+	uint64_t swept;
+} sweep_now;
+
+static void
+sweep_meanwhile(void)
+{
+	const struct epd_store_options o = {
+		.path = sweep_now.k->store, .config = &sweep_now.k->config,
+	};
+	struct epd_swept swept;
+	struct epd_store *s;
+
+	if (epd_store_open(&s, &o, NULL) < 0)
+		return;
+	if (epd_flow_gc(s, &swept, NULL) == 0)
+		sweep_now.swept = 1 + swept.runs;
+	epd_store_close(s);
+}
+
+/* However long it takes from its first link to its record. */
+static void
+swept_meanwhile(int two)
+{
+	struct epd_handed out;
+	struct epd_whole f;
+	struct hand h;
+	uint32_t b = begin(&h, two, 0);
+
+	f = hand_whole(&h, 0, b);
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	sweep_now.k = hand_kit(&h, 1);
+	sweep_now.swept = 0;
+	fault.hook = sweep_meanwhile;
+	fault_arm(2, 0, FAULT_HOOK);
+	fault.only = "linkat";
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	fault_calls();
+	CHECK_INT(sweep_now.swept, 1);
+	CHECK(out.linked == f.rows && out.missing == 0);
+	CHECK(settled(&h, 1, 1, 2, files(&f)));
+	epd_whole_free(&f);
+	hand_end(&h);
+}
+
+TEST(swept_while_it_is_pulled) { swept_meanwhile(1); }
+TEST(swept_while_it_is_pulled_within_a_store) { swept_meanwhile(0); }
+
 /* ---- phases ---- */
 
 static void
@@ -494,10 +616,39 @@ TEST(a_state_that_expires)
 	CHECK_INT(hand_commit(&h, 0, out[1].id, &late), 0);
 	CHECK_INT(late.to_state, 1);
 	CHECK_INT(epd_flow_gc(h.k.s, &swept, kit_why(&h.k)), 0);
-	CHECK(settled(&h, 2, 1, 3, hand_runs(&h, 1)));
+	/* It is over there at the same time as it would have been here. */
+	CHECK_INT(epd_flow_gc(h.t.s, &swept, kit_why(&h.t)), 0);
+	CHECK(settled(&h, 2, 0, 3, 0));
 	epd_clock_fake(NULL);
 	hand_end(&h);
 }
+
+TEST(its_time_to_live_goes_along)
+{
+	const struct epd_fork_request f = {
+		.from = hand_ref("w1", 1), .branches = 1, .ttl_ms = 60000,
+		.reason = "test",
+	};
+	struct epd_whole before, after;
+	struct epd_forked forked;
+	struct epd_handed out;
+	struct hand h;
+
+	for (int two = 0; two < 2; two++) {
+		begin(&h, two, 0);
+		CHECK_INT(epd_flow_fork(h.k.s, &f, &forked, kit_why(&h.k)), 0);
+		before = hand_whole(&h, 0, forked.first);
+		CHECK_INT(offered(&h, forked.first, 0, &out), 0);
+		CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+		after = hand_whole(&h, 1, out.to_state);
+		CHECK(before.traits.ttl_deadline_ms > epd_clock_wall_ms());
+		CHECK(hand_same(&before, &after));
+		epd_whole_free(&before);
+		epd_whole_free(&after);
+		hand_end(&h);
+	}
+}
+
 /* ---- a half that cannot be reached ---- */
 
 TEST(a_target_that_is_away)
@@ -553,6 +704,79 @@ TEST(a_target_that_is_away_when_its_time_is_over)
 	hand_away(&h, 1, 0);
 	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
 	CHECK(settled(&h, 2, 0, hand_runs(&h, 0), 0));
+	hand_end(&h);
+}
+
+/* The target's workflow is gone, or is another one; its store is there. */
+static void
+unmade(struct hand *h, int another)
+{
+	struct kit *k = hand_kit(h, 1);
+	char name[EPD_WORKFLOW];
+	struct epd_workflow w;
+
+	if (epd_file_remove(k->s->workflows, h->to) < 0)
+		golden_die("target", "cannot be removed");
+	if (!another)
+		return;
+	if (epd_workflow_make(k->s, h->to, name, &k->why) < 0 ||
+	    epd_workflow_open(&w, k->s, name, 0, &k->why) < 0)
+		golden_die("another target", k->why.text);
+	epd_workflow_close(&w);
+}
+
+/* Nobody can have it there: no source waits for that. */
+static void
+buried(int two, int another)
+{
+	struct epd_handed out;
+	struct kit_said said;
+	struct hand h;
+	uint32_t b = begin(&h, two, 0);
+
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	unmade(&h, another);
+	CHECK_INT(hand_settle(&h, 0), 0);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), EPD_ESTATUS);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_EABORTED);
+	CHECK(settled(&h, 2, 0, hand_runs(&h, 0), 0));
+	h.timeout_ms = 1;
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	unmade(&h, another);
+	epd_clock_sleep_ns(2000000);
+	CHECK_INT(hand_settle(&h, 0), 1);
+	CHECK_INT(hand_decode(&h.k, "w1", b, 1, NULL, &said), 0);
+	CHECK(settled(&h, 2, 0, hand_runs(&h, 0), 0));
+	hand_end(&h);
+}
+
+TEST(a_target_that_is_gone) { buried(1, 0); buried(0, 0); }
+TEST(a_target_that_is_another) { buried(1, 1); buried(0, 1); }
+
+/* An empty workflow is buried in time, but not while something is on its way. */
+TEST(a_target_is_not_buried)
+{
+	struct epd_swept swept;
+	struct epd_handed out;
+	struct hand h;
+	uint32_t b = begin(&h, 0, 0);
+
+	for (int given_up = 0; given_up < 2; given_up++) {
+		struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+
+		CHECK_INT(offered(&h, b, 0, &out), 0);
+		if (given_up)
+			CHECK_INT(hand_abort(&h, 0, out.id), 0);
+		CHECK_INT(utimensat(h.k.s->workflows, "w2", old, 0), 0);
+		CHECK_INT(epd_flow_gc(h.k.s, &swept, kit_why(&h.k)), 0);
+		CHECK_INT(faccessat(h.k.s->workflows, "w2", F_OK, 0),
+		    given_up ? -1 : 0);
+		if (!given_up)
+			CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	}
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK(settled(&h, 1, 1, 2, 2));
 	hand_end(&h);
 }
 
@@ -654,6 +878,37 @@ adopted_after_all(int gone_on)
 TEST(adopted_though_it_was_rolled_back) { adopted_after_all(0); }
 TEST(adopted_though_it_has_gone_on) { adopted_after_all(1); }
 
+/* What the source kept was given up there: then the adopter's is the one. */
+TEST(adopted_though_it_was_given_up)
+{
+	struct epd_workflow w;
+	struct epd_handed out;
+	struct hand_log l;
+	struct hand h;
+	uint32_t b = begin(&h, 1, 0);
+
+	CHECK_INT(offered(&h, b, 1, &out), 0);
+	hand_away(&h, 1, 1);
+	CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0, kit_why(&h.k)), 0);
+	CHECK_INT(epd_shard_suspect(w.shard, b, "test", &h.k.why), 0);
+	hand_away(&h, 1, 0);
+	hand_away(&h, 0, 1);
+	CHECK_INT(hand_adopt(&h, out.id), 0);
+	hand_away(&h, 0, 0);
+	/* What is suspect may yet be cleared or given up: that is waited for. */
+	CHECK_INT(hand_settle(&h, 1), 0);
+	CHECK_INT(hand_look(&h, 1, 0).handoffs, 1);
+	CHECK_INT(epd_shard_abort(w.shard, b, "test", &h.k.why), 0);
+	epd_workflow_close(&w);
+	CHECK_INT(hand_settle(&h, 1), 1);
+	l = hand_look(&h, 1, 1);
+	CHECK(l.active == 1 && !l.handoffs && !l.faults);
+	l = hand_look(&h, 0, 1);
+	CHECK(l.states == 2 && l.active == 1 && !l.handoffs && !l.faults);
+	hand_end(&h);
+}
+
 /* Not being able to look now is no reason to take it. */
 TEST(nobody_adopts_for_want_of_memory)
 {
@@ -733,7 +988,7 @@ TEST(what_is_refused)
 	CHECK_INT(refused(&h, NULL, "", ref), EPD_EVERSION);
 	CHECK_INT(refused(&h, NULL, "kept", ref), EPD_EVERSION);
 	CHECK_INT(epd_workflow_each(h.k.s, workflows, &n), 0);
-	CHECK_INT(n, 2);
+	CHECK_INT(n, 1);
 	/* Something else than a store, and another user's. */
 	ref.version = 0;
 	CHECK_INT(mkdirat(h.k.dir, "else", 0700), 0);
@@ -747,6 +1002,36 @@ TEST(what_is_refused)
 	CHECK_INT(refused(&h, path, "", ref), geteuid() ? -EROFS : -EPERM);
 	CHECK(hand_check(&h) == 0);
 	CHECK_INT(hand_look(&h, 0, 1).handoffs, 0);
+	hand_end(&h);
+}
+
+TEST(nothing_is_made_for_what_is_refused)
+{
+	struct hand h;
+	uint32_t b = begin(&h, 0, 0);
+	struct epd_ref ref = hand_ref("w1", b);
+	struct epd_workflow w;
+	struct epd_handed out;
+	uint64_t lease;
+	char path[300];
+	struct stat st;
+
+	snprintf(path, sizeof path, "%s/new", h.k.path);
+	CHECK_INT(offered(&h, b, 0, &out), 0);
+	CHECK_INT(refused(&h, path, "", ref), EPD_ESTATUS);
+	CHECK_INT(hand_abort(&h, 0, out.id), 0);
+	ref.version = 1;
+	CHECK_INT(refused(&h, path, "", ref), EPD_EVERSION);
+	ref.version = 0;
+	CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0, kit_why(&h.k)), 0);
+	CHECK_INT(epd_shard_lease(w.shard, b, 0, EPD_LEASE_DECODE, 60000,
+	    &lease, &h.k.why), 0);
+	CHECK_INT(refused(&h, path, "", ref), EPD_ELOCKED);
+	CHECK_INT(epd_shard_drop(w.shard, lease, "test", &h.k.why), 0);
+	CHECK_INT(epd_shard_abort(w.shard, b, "test", &h.k.why), 0);
+	epd_workflow_close(&w);
+	CHECK_INT(refused(&h, path, "", ref), EPD_ESTATUS);
+	CHECK(stat(path, &st) < 0);
 	hand_end(&h);
 }
 

@@ -355,7 +355,10 @@ TEST(corrupt_entries)
 	kit_end(&k);
 }
 
-/* Hints that are whole and wrong: what they lead to is looked at. */
+/*
+ * Hints that are whole and wrong: what they lead to is looked at, and then the one
+ * before is asked; where both are wrong it is a miss.
+ */
 TEST(an_index_that_lies)
 {
 	const char *text = words(30, 0, 0);
@@ -372,11 +375,18 @@ TEST(an_index_that_lies)
 	for (long i = 0; i < a.npages; i++)
 		e[i] = (struct epd_page_entry){ a.page[i].name,
 		    a.page[i].rows, a.page[i].sum };
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
+		static const char *const to[] = {
+			"two", "three", "four", "five",
+		};
+
 		epd_index_put(epd_store_index(k.s), i == 2 ? "nowhere" : "one",
 		    i == 1 ? 1234567 : b.run[0], 16, e, a.npages);
-		CHECK(takes(&k, i == 0 ? "two" : i == 1 ? "three" : "four",
-		    text, 0, NULL));
+		if (i == 3)
+			epd_index_put(epd_store_index(k.s), "nowhere",
+			    b.run[0], 16, e, a.npages);
+		CHECK(takes(&k, to[i], text, i ? 0 : (p.tokens - 1) / 16 * 16,
+		    NULL));
 	}
 	kit_log_free(&a);
 	kit_log_free(&b);

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/flow_bits.h"
 
-enum { MOST = 6 };
+enum { MOST = 8 };
 
 static char seen[BITS_FACTORS][MOST][BITS_FACTORS][MOST];
 

@@ -10,6 +10,7 @@
  *	stop_arm(3, STOP_FAILS)		it and all like it from then on
  *	stop_arm(0, STOP_KILL)		they are counted
  *	stop.hasty			naps take no time
+ *	stop.naps			a nap is a call too
  */
 #ifndef TESTS_FLOW_STOP_H
 #define TESTS_FLOW_STOP_H
@@ -29,11 +30,11 @@ enum stop_how {
 enum { STOP_CALLS = 1024 };
 enum stop_kind {
 	STOP_PWRITE = 1, STOP_ALLOCATE, STOP_LINK, STOP_RENAME, STOP_MKDIR,
-	STOP_FLUSH, STOP_UNLINK, STOP_CUT,
+	STOP_FLUSH, STOP_UNLINK, STOP_CUT, STOP_NAP,
 };
 
 static struct {
-	int at, hasty, count, flushes;
+	int at, hasty, naps, count, flushes;
 	enum stop_how how;
 	/* What they were, and whether it came to it: where others see it. */
 	struct stop_seen {
@@ -168,6 +169,8 @@ posix_fallocate(int fd, off_t off, off_t n)
 int
 nanosleep(const struct timespec *t, struct timespec *left)
 {
+	if (stop.naps)
+		(void)stop_here(STOP_NAP);
 	return stop.hasty ? 0 : (int)syscall(SYS_nanosleep, t, left);
 }
 

@@ -26,6 +26,31 @@ static const struct epd_shard_options shard_plain = {
 
 enum { SHARD_IDS = 40, SHARD_PAGES = 3 };
 
+/* 1: built with a sanitizer, so that long tests are better short. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SHARD_SLOW = 1 };
+#else
+enum { SHARD_SLOW = 0 };
+#endif
+
+/* A figure with commas, as the scoreboard has them; good for four calls. */
+static inline const char *
+row_n(unsigned long long n)
+{
+	static char text[4][32];
+	static unsigned turn;
+	char plain[24], *out = text[turn++ % 4], *at = out;
+	int len = snprintf(plain, sizeof plain, "%llu", n);
+
+	for (int i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			*at++ = ',';
+		*at++ = plain[i];
+	}
+	*at = '\0';
+	return out;
+}
+
 /* The arrays one version lends. */
 struct shard_made {
 	struct epd_version v;

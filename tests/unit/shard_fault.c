@@ -3,14 +3,25 @@
 
 #include "tests/unit/shard_fault.h"
 
-TEST(each_call_fails_once)
+/* Each call, each error, once and for ever, with sync and without. */
+static void
+fail_each(void)
 {
-	fault_each(EIO, 0, NULL, 1, 1);
+	static const int errors[] = { EIO, ENOSPC, EINTR };
+	const int stride = SHARD_SLOW ? 4 : 1;
+
+	for (int i = 0; i < 6 && !check_failed; i++) {
+		fault_each(errors[i / 2], 0, NULL, stride, i % 2);
+		/* A call that is interrupted for ever never ends. */
+		if (errors[i / 2] != EINTR)
+			fault_each(errors[i / 2], FAULT_ON, NULL, stride,
+			    i % 2);
+	}
 }
 
-TEST(each_call_fails_for_ever)
+TEST(each_call_fails)
 {
-	fault_each(EIO, FAULT_ON, NULL, 2, 1);
+	fail_each();
 }
 
 TEST(no_room_at_each_write)
@@ -23,11 +34,6 @@ TEST(each_flush_fails)
 {
 	fault_each(EIO, 0, "fdatasync", 1, 1);
 	fault_each(EIO, FAULT_ON, "fdatasync", 1, 1);
-}
-
-TEST(relaxed)
-{
-	fault_each(EIO, 0, NULL, 3, 0);
 }
 
 TEST(killed_at_every_call)
@@ -59,13 +65,10 @@ fail_holds(void)
 	/* Unharmed they all go well. */
 	CHECK(hold_replayed((1u << HOLD_OPS) - 1, &rc));
 	CHECK(!hold_explained(&none, 1));
-	fault_each(EIO, 0, NULL, 1, 1);
-	fault_each(EIO, FAULT_ON, NULL, 3, 1);
+	fail_each();
 	fault_each(ENOSPC, 0, "pwrite", 1, 1);
 	fault_each(ENOSPC, FAULT_ON, "pwrite", 3, 1);
 	fault_each(EIO, 0, "fdatasync", 1, 1);
-	fault_each(EINTR, 0, NULL, 3, 1);
-	fault_each(EIO, 0, NULL, 5, 0);
 }
 
 TEST(branches_leases_and_hand_offs_fail)
@@ -87,6 +90,12 @@ kill_holds(void)
 TEST(branches_leases_and_hand_offs_killed)
 {
 	with_holds(kill_holds);
+}
+
+/* What each of the calls above was told, in all. */
+TEST(how_many_failed)
+{
+	fault_tell_all(SHARD_SLOW ? 500 : 3000);
 }
 
 /* A failed flush: this handle stops, and what was not flushed is not trusted. */
@@ -261,6 +270,16 @@ starve(int n, int on)
 	return rc && rc != -ENOMEM ? -1 : calls;
 }
 
+/* Allocations of a run, and how often one failed. */
+static struct { unsigned points, runs; } starved;
+
+static void
+starve_tell(void)
+{
+	printf("# row 5: %s runs, each of %s allocations failed, once and with "
+	    "all after it\n", row_n(starved.runs), row_n(starved.points));
+}
+
 TEST(each_allocation_fails)
 {
 	int calls = starve(1 << 30, 0);
@@ -269,9 +288,11 @@ TEST(each_allocation_fails)
 	for (int n = 1; n <= calls; n++)
 		if (starve(n, 0) < 0)
 			CHECK_FAIL("allocation %d", n);
-	for (int n = 1; n < calls; n += 2)
+	for (int n = 1; n < calls; n++)
 		if (starve(n, 1) < 0)
 			CHECK_FAIL("allocations from %d on", n);
+	starved.points += (unsigned)calls;
+	starved.runs += 2 * (unsigned)calls;
 }
 
 /* The nth allocation fails in what forks, leases and hands over. */
@@ -324,11 +345,14 @@ starve_them(void)
 		if (check_failed)
 			printf("# allocation %d\n", n);
 	}
-	for (int n = 1; n <= calls && !check_failed; n += 3) {
+	for (int n = 1; n <= calls && !check_failed; n += SHARD_SLOW ? 3 : 1) {
 		starve_holds(n, 1);
 		if (check_failed)
 			printf("# allocations from %d on\n", n);
 	}
+	starved.points += (unsigned)calls;
+	starved.runs += (SHARD_SLOW ? 4u : 6u) * (unsigned)calls / 3;
+	starve_tell();
 }
 
 TEST(branches_leases_and_hand_offs_starved)

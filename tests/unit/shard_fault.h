@@ -49,6 +49,28 @@ with_holds(void (*run)(void))
 	scratch_close(store);
 }
 
+/* Calls that failed, in all; and those of each error. */
+static struct { unsigned long long all, eio, full, again; } fault_told;
+
+static inline void
+fault_tell(int err)
+{
+	fault_told.all++;
+	fault_told.eio += err == EIO;
+	fault_told.full += err == ENOSPC;
+	fault_told.again += err == EINTR;
+}
+
+static inline void
+fault_tell_all(unsigned long long least)
+{
+	printf("# row 4: %s calls failed, once and for ever, nothing false "
+	    "acknowledged: EIO %s, ENOSPC %s, EINTR %s\n",
+	    row_n(fault_told.all), row_n(fault_told.eio),
+	    row_n(fault_told.full), row_n(fault_told.again));
+	CHECK(fault_told.all >= least);
+}
+
 /* Call n fails with err, once or ever; returns how many calls there were. */
 static inline int
 fault_one(int n, int err, int how, const char *only, int sync)
@@ -60,6 +82,8 @@ fault_one(int n, int err, int how, const char *only, int sync)
 	fault.only = only;
 	fault_do(&score, dir, sync);
 	calls = fault_calls();
+	if (calls >= n)
+		fault_tell(err);
 	fault_judge(&score, dir);
 	if (check_failed)
 		printf("# call %d (%s) failing with %d, how %d\n", n,

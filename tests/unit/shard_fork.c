@@ -725,7 +725,7 @@ TEST(moves_of_status)
 
 TEST(sixty_four_processes)
 {
-	forks_run(64, 300, 1 << 16);
+	forks_run(64, SHARD_SLOW ? 100 : 1600, 1 << 16);
 }
 
 int

@@ -70,6 +70,7 @@ struct job {
 	uint64_t ttl;
 	int away;		/* between the two it closes its procs */
 	uint64_t *id;		/* shared */
+	int renews;		/* it, and says so before it advances */
 };
 
 static void
@@ -96,6 +97,11 @@ work(int said, int go, void *arg)
 		rc = epd_procs_open(&procs, j->p->store);
 		if (!rc)
 			rc = hold_open(&s, j->p->dir, procs);
+	}
+	if (!rc && j->renews) {
+		hold_say(said, epd_shard_renew(s, *j->id, LONG, NULL));
+		if (hold_hear(go) != 1)
+			return;
 	}
 	if (!rc)
 		rc = leased(s, *j->id, 1, 1, 66, 66, &version, NULL);
@@ -211,7 +217,7 @@ TEST(one_decodes)
 	struct epd_why why = { "" };
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared() };
+	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared(), 0 };
 	struct epd_state st;
 	uint64_t id = 77;
 	uint32_t version = 0;
@@ -284,7 +290,7 @@ TEST(kind13_killed_holder)
 {
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_TRANSFER, LONG, 0, shared() };
+	struct job j = { &p, EPD_LEASE_TRANSFER, LONG, 0, shared(), 0 };
 	uint8_t told[256] = { 0 };
 	struct epd_lease l;
 	int rc;
@@ -313,7 +319,7 @@ TEST(a_dead_holder_stops_nobody)
 {
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared() };
+	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared(), 0 };
 	struct epd_fork_ask f = { .state = 1, .branches = 1 };
 	uint32_t version, first;
 	uint64_t id;
@@ -402,17 +408,22 @@ outsleep(struct epd_shard *s)
 
 /*
  * Kind 27: a holder that is frozen beyond its lease.  meanwhile says what
- * others do; when it wakes it is refused, and what they made stands.
+ * others do; when it wakes it goes on if that was nothing, and else is refused
+ * and what they made stands.
  */
-enum meanwhile { NOTHING, ADVANCED, LEASED, EXPIRED, REPLACED, RELEASED };
+enum meanwhile {
+	NOTHING, ADVANCED, LEASED, EXPIRED, REPLACED, RELEASED, FORKED, OFFERED
+};
 
 static void
-frozen(enum meanwhile what, int expected)
+frozen(enum meanwhile what, int renewed, int expected)
 {
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_DECODE, SHORT, 0, shared() };
-	struct epd_fork_ask f = { .state = 1, .branches = 2, .replace = 1 };
+	struct job j = { &p, EPD_LEASE_DECODE, SHORT, 0, shared(), renewed < 1 };
+	struct epd_handoff half = { .id = { 1 }, .state = 1, .version = 1 };
+	struct epd_fork_ask f = { .state = 1, .branches = 2,
+	    .replace = what == REPLACED };
 	uint64_t mine, then;
 	uint32_t version, first;
 	int rc;
@@ -435,7 +446,11 @@ frozen(enum meanwhile what, int expected)
 		CHECK_INT(leases(p.s), 0);
 		break;
 	case REPLACED:
+	case FORKED:
 		CHECK_INT(epd_shard_fork(p.s, &f, &first, NULL), 0);
+		break;
+	case OFFERED:
+		CHECK_INT(epd_shard_prepare(p.s, &half, NULL), 0);
 		break;
 	case RELEASED:
 		CHECK_INT(epd_shard_release(p.s, 1, "", NULL, NULL, NULL), 0);
@@ -446,9 +461,23 @@ frozen(enum meanwhile what, int expected)
 	then = hold_hash(p.s);
 	kill(c.pid, SIGCONT);
 	hold_say(c.go, 1);
+	if (j.renews) {
+		CHECK_INT(hold_hear(c.said), renewed);
+		/* Renewed it keeps others off as before. */
+		rc = shard_advance(p.s, 1, 1, 0, 2, 6, &version);
+		CHECK(rc < 0 || what == EXPIRED);
+		CHECK(renewed || expected || rc == EPD_ELOCKED);
+		if (what == EXPIRED)
+			then = hold_hash(p.s);
+		hold_say(c.go, 1);
+	}
 	CHECK_INT(hold_hear(c.said), expected);
 	CHECK_INT(epd_shard_catch_up(p.s, NULL), 0);
-	CHECK(then && hold_hash(p.s) == then);
+	/* What it may spoil is nothing. */
+	if (!expected)
+		CHECK_INT(leases(p.s), 0);
+	else if (renewed)
+		CHECK(then && hold_hash(p.s) == then);
 	if (what == LEASED)
 		CHECK_INT(leased(p.s, mine, 1, 1, 9, 9, &version, NULL), 0);
 	CHECK_INT(hold_end(&c, 0), 0);
@@ -458,12 +487,27 @@ frozen(enum meanwhile what, int expected)
 
 TEST(kind27_frozen_beyond_its_lease)
 {
-	frozen(NOTHING, EPD_ELEASE);
-	frozen(ADVANCED, EPD_ELEASE);
-	frozen(LEASED, EPD_ELEASE);
-	frozen(EXPIRED, EPD_ELEASE);
-	frozen(REPLACED, EPD_ENOSTATE);
-	frozen(RELEASED, EPD_ENOSTATE);
+	frozen(NOTHING, 1, 0);
+	frozen(ADVANCED, 1, EPD_EVERSION);
+	frozen(LEASED, 1, EPD_ELEASE);
+	frozen(EXPIRED, 1, EPD_ELEASE);
+	frozen(REPLACED, 1, EPD_ENOSTATE);
+	frozen(RELEASED, 1, EPD_ENOSTATE);
+	frozen(FORKED, 1, 0);
+	frozen(OFFERED, 1, EPD_ESTATUS);
+}
+
+/* The same by one that renews first, as a decoder does. */
+TEST(renewed_when_it_was_over)
+{
+	frozen(NOTHING, 0, 0);
+	frozen(ADVANCED, 0, EPD_EVERSION);
+	frozen(LEASED, EPD_ELEASE, EPD_ELEASE);
+	frozen(EXPIRED, EPD_ELEASE, EPD_ELEASE);
+	frozen(REPLACED, 0, EPD_ENOSTATE);
+	frozen(RELEASED, 0, EPD_ENOSTATE);
+	frozen(FORKED, 0, 0);
+	frozen(OFFERED, EPD_ESTATUS, EPD_ESTATUS);
 }
 
 /* One that left the store and comes back is not the holder it was. */
@@ -471,7 +515,7 @@ TEST(gone_and_back_again)
 {
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_DECODE, LONG, 1, shared() };
+	struct job j = { &p, EPD_LEASE_DECODE, LONG, 1, shared(), 0 };
 	uint64_t mine;
 	uint32_t version;
 	int rc;
@@ -512,7 +556,7 @@ TEST(another_boot_and_another_process_of_the_pid)
 {
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_TRANSFER, LONG, 0, shared() };
+	struct job j = { &p, EPD_LEASE_TRANSFER, LONG, 0, shared(), 0 };
 	struct epd_lease l = { .id = 0 };
 	struct epd_proc who;
 	struct epd_shard *r;
@@ -711,7 +755,7 @@ TEST(a_failed_flush_takes_a_lease_back)
 	struct epd_shard *other, *reader;
 	struct hold_child c;
 	struct place p;
-	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared() };
+	struct job j = { &p, EPD_LEASE_DECODE, LONG, 0, shared(), 0 };
 	struct epd_state st;
 	uint64_t id;
 	uint32_t s2 = 0, s3 = 0, version;

@@ -409,8 +409,8 @@ life_made(void)
 static inline void
 life_tell(void)
 {
-	printf("# %llu sequences, %llu records, all accepted\n",
-	    life_all.sequences, life_all.records);
+	printf("# row 11: %s sequences, %s records, 100 %% accepted\n",
+	    row_n(life_all.sequences), row_n(life_all.records));
 }
 
 #endif

@@ -22,14 +22,23 @@ TEST(flip_every_byte_with_the_log_whole)
 	log_flip(6, 4, -1, 1, 16);
 }
 
+enum { APPENDS = 4000, CHECKPOINTS = 2000, GROUPS = 4500 };
+
 TEST(power_loss_in_appends)
 {
-	log_torn(1000, 1);
+	log_torn(SHARD_SLOW ? 500 : APPENDS, 1);
 }
 
 TEST(power_loss_in_checkpoints)
 {
-	log_torn_checkpoint(200, 1);
+	log_torn_checkpoint(SHARD_SLOW ? 200 : CHECKPOINTS, 1);
+}
+
+/* Many have appended, one is about to flush. */
+TEST(power_loss_in_groups)
+{
+	log_torn_group(SHARD_SLOW ? 500 : GROUPS, 1);
+	log_tell(SHARD_SLOW ? 1000 : 10000);
 }
 
 /* Damage is told by file and byte; what follows it shows it is no torn tail. */

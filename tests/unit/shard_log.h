@@ -6,9 +6,14 @@
 #ifndef TESTS_SHARD_LOG_H
 #define TESTS_SHARD_LOG_H
 
+#include "shard/segment.h"
+#include "shard/shard_in.h"
 #include "tests/unit/shard.h"
 
-enum { LOG_STEPS = 24 };
+enum { LOG_STEPS = 24, LOG_GROUP = 6 };
+
+/* Images of power losses so far, and how many of them held the new. */
+static unsigned long long log_images, log_new;
 
 struct log_history {
 	struct shard_image at[LOG_STEPS + 1];	/* after k operations */
@@ -194,6 +199,8 @@ log_torn(int images, uint64_t r)
 		CHECK(sound);
 	}
 	CHECK(seen[0] > images / 20 && seen[1] > images / 20);
+	log_images += (unsigned)images;
+	log_new += (unsigned)seen[1];
 	log_free(&h);
 	scratch_close(dir);
 }
@@ -255,10 +262,160 @@ log_torn_checkpoint(int images, uint64_t r)
 		CHECK_INT(rc, 0);
 		CHECK(hash == h.hash[step == 4]);
 		CHECK(sound);
+		log_images++;
+		log_new += step == 4;
 	}
 	log_free(&h);
 	log_free(&plain);
 	scratch_close(dir);
+}
+
+/* Append without a flush, as one of many who wait for the same one. */
+static inline int
+log_append(struct epd_shard *s, int k)
+{
+	struct epd_state st = shard_traits((uint64_t)k);
+	struct shard_made m;
+	int rc = epd_shard_begin(s, NULL);
+
+	if (rc)
+		return rc;
+	epd_shard_frame(s, 0);
+	epd_create_pack(&s->frame, s->table->next_state, &st,
+	    shard_make(&m, (uint64_t)k, (uint64_t)k + 1));
+	rc = epd_shard_append(s, NULL);
+	epd_shard_leave(s);
+	return rc;
+}
+
+/* A history whose last operations nobody flushed; leases among the first. */
+static inline int
+log_group(struct log_history *h, int dir, int store, int synced, int leases)
+{
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	uint64_t id;
+	int rc = epd_procs_open(&o.procs, store);
+
+	h->n = synced + LOG_GROUP;
+	epd_clock_fake(&log_now);
+	if (!rc)
+		rc = epd_shard_open(&s, dir, &o, NULL);
+	for (int k = 0; !rc && k <= h->n; k++) {
+		if (k && k <= synced)
+			rc = log_step(s, k - 1);
+		else if (k && k <= synced + leases)
+			rc = epd_shard_lease(s, 1, 0, EPD_LEASE_TRANSFER,
+			    60000, &id, NULL);
+		else if (k)
+			rc = log_append(s, 100 + k);
+		if (!rc)
+			rc = shard_grab(&h->at[k], dir);
+		h->hash[k] = shard_hash(s);
+	}
+	if (!rc) {
+		epd_shard_close(s);
+		epd_procs_close(o.procs);
+	}
+	return rc;
+}
+
+/*
+ * Power goes when so many have appended behind the last flush.  Of their bytes
+ * each 512 are there or not; the mark is any that was written, and the tip any
+ * that was published: three operations back, or leases that were not flushed.
+ * The tip's number.
+ */
+static inline int
+log_tear_group(const struct log_history *h, int synced, int leases, int k,
+    uint64_t *r, int dir)
+{
+	const struct shard_file *old, *new;
+	int tip = synced - 2 + (int)(shard_mix(++*r) % (unsigned)(3 + (k <
+	    synced + leases ? k - synced : leases)));
+	int mark = (int)(shard_mix(++*r) % (unsigned)(k + 1)), rc;
+	int whole = shard_mix(++*r) % 8 == 0;
+	struct epd_buf b = { 0 };
+	uint8_t both[2 * EPD_TIP_SIZE];
+
+	old = shard_file((void *)(uintptr_t)&h->at[synced], "log.00000001");
+	new = shard_file((void *)(uintptr_t)&h->at[k], "log.00000001");
+	epd_buf_put(&b, new->data.p, new->data.n);
+	for (size_t at = old->data.n & ~(size_t)511; !whole && at < b.n;
+	    at += 512) {
+		size_t from = at < old->data.n ? old->data.n : at;
+		size_t to = at + 512 < b.n ? at + 512 : b.n;
+		uint64_t how = shard_mix(++*r) % 6;
+
+		if (how == 1)
+			memset(b.p + from, 0, to - from);
+		else if (how == 2)
+			memset(b.p + from, 0xe5, to - from);
+		else if (how == 3 && shard_mix(++*r) % 8 == 0)
+			b.n = from;
+	}
+	rc = shard_lay(&h->at[synced], dir);
+	if (!rc)
+		rc = shard_put(dir, "log.00000001", b.p, b.n);
+	epd_buf_free(&b);
+	memcpy(both, shard_file((void *)(uintptr_t)&h->at[tip],
+	    "tip")->data.p, EPD_TIP_SIZE);
+	memcpy(both + EPD_TIP_SIZE, shard_file((void *)(uintptr_t)
+	    &h->at[mark], "tip")->data.p + EPD_TIP_SIZE, EPD_TIP_SIZE);
+	if (!rc)
+		rc = shard_put(dir, "tip", both, sizeof both);
+	return rc ? rc : tip;
+}
+
+/* Images of power losses while many wait for one flush: whole ones of the
+   first that appended, none beside that. */
+static inline void
+log_torn_group(int images, uint64_t r)
+{
+	int dir = scratch_open(), store = scratch_open(), rc, sound;
+	int seen[LOG_GROUP + 1] = { 0 };
+	static struct log_history h;
+	uint64_t hash;
+
+	for (int i = 0; i < images; i++) {
+		const int leases = i / 50 % 3, synced = 6 + i / 50 % 7;
+		int k = synced + i % (LOG_GROUP + 1), tip, at;
+
+		if (i % 50 == 0) {
+			if (i)
+				log_free(&h);
+			shard_lay(&(struct shard_image){ .n = 0 }, dir);
+			CHECK_INT(log_group(&h, dir, store, synced, leases),
+			    0);
+		}
+		tip = log_tear_group(&h, synced, leases, k, &r, dir);
+		CHECK(tip >= 0);
+		hash = log_look(dir, &rc);
+		CHECK_INT(rc, 0);
+		CHECK(log_find(&h, hash, tip < synced ? tip : synced, tip) >=
+		    0);
+		hash = log_settle(dir, &rc, &sound, 1);
+		CHECK_INT(rc, 0);
+		at = log_find(&h, hash, synced, k);
+		CHECK(at >= synced);
+		CHECK(sound);
+		seen[at - synced]++;
+		log_new += at > synced + leases;
+	}
+	for (int i = 3; i < LOG_GROUP; i++)
+		CHECK(seen[i]);
+	log_images += (unsigned)images;
+	log_free(&h);
+	scratch_close(store);
+	scratch_close(dir);
+}
+
+static inline void
+log_tell(unsigned least)
+{
+	printf("# row 3: %s power-loss images, old or new only: %s with "
+	    "something new\n", row_n(log_images), row_n(log_new));
+	CHECK(log_images >= least);
 }
 
 /* Cut the log at each byte: with the tip of its time, and with today's. */

@@ -44,6 +44,7 @@ TEST(branches_leases_and_hand_offs)
 	preload_holds("SHORT", 0, 7);
 	preload_holds("ENOSPC", 1, 11);
 	preload_holds("EINTR", 0, 11);
+	preload_tell();
 }
 
 int

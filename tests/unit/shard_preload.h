@@ -117,6 +117,17 @@ preload_one(int nth, const char *act, int ever, int *status)
 	return calls;
 }
 
+/* How many calls fell short, failed, or killed. */
+static struct { unsigned fell_short, failed, killed; } preload_told;
+
+static inline void
+preload_tell(void)
+{
+	printf("# row 4: %s writes fell short, %s calls failed, %s killed\n",
+	    row_n(preload_told.fell_short), row_n(preload_told.failed),
+	    row_n(preload_told.killed));
+}
+
 /* Every stride-th call in turn. */
 static inline void
 preload_each(const char *act, int ever, int stride)
@@ -129,6 +140,9 @@ preload_each(const char *act, int ever, int stride)
 	for (int n = 1; n <= calls && !check_failed; n += stride) {
 		preload_one(n, act, ever, &status);
 		CHECK_INT(status, kills ? -9 : 0);
+		preload_told.killed += kills != 0;
+		preload_told.fell_short += !strcmp(act, "SHORT");
+		preload_told.failed += !kills && strcmp(act, "SHORT");
 	}
 }
 

@@ -1,0 +1,51 @@
+/* release.c - all states at once: frames of many, under one lock and flush. */
+#include "shard/shard_in.h"
+
+/* The newest ones in one frame; what has expired has one before. */
+static int
+release_some(struct epd_shard *s, uint32_t most, const char *reason,
+    struct epd_why *why)
+{
+	const struct epd_table *t = s->table;
+	uint32_t n = epd_shard_frame(s, 0);
+	int rc;
+
+	if (n)
+		most = n;
+	for (size_t i = t->n; i-- > 0 && n < most; )
+		if (!epd_shard_expired(t->head[i])) {
+			epd_shard_pack_release(s, t->head[i]->state.id, reason);
+			n++;
+		}
+	if (!n)
+		return 0;
+	rc = epd_shard_append(s, why);
+	return rc ? rc : (int)n;
+}
+
+int
+epd_shard_release_all(struct epd_shard *s, const char *reason,
+    void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why)
+{
+	int count = 0, n, rc;
+
+	if (epd_shard_long(reason))
+		return epd_why(why, EPD_ETOOBIG, "a reason of more than %d "
+		    "bytes", EPD_STRING_MAX - 1);
+	rc = epd_shard_begin(s, why);
+	if (rc)
+		return rc;
+	while ((n = release_some(s, EPD_SHARD_RECLAIM, reason, why)) > 0)
+		count += n;
+	/* A frame is refused whole: those before the one that may not go do. */
+	while (n == EPD_ESTATUS && (rc = release_some(s, 1, reason, why)) > 0)
+		count += rc;
+	rc = epd_shard_end(s, n == EPD_ESTATUS ? rc : n, why);
+	if (count) {
+		epd_count(s->o.metrics, EPD_M_STATES_RELEASED,
+		    (uint64_t)count);
+		epd_log(s->o.log, "op=release states=%d", count);
+		epd_shard_tell(s, freed, arg);
+	}
+	return rc ? rc : count;
+}
