@@ -82,27 +82,32 @@ log_bytes(const char *path)
 /*
  * Instructions of all forks in this program's own code: what malloc does goes by
  * what was freed before.  In callgrind's file "ob=(N) path" says whose code
- * follows, with the path the first time; a line behind "calls=" is another's.
+ * follows, "cob=" whose is called, with the path the first time; a line behind
+ * "calls=" is another's.
  */
 static long long
 counted(const char *file, const char *self)
 {
-	long long n = 0, own = -1, ob = -2, cost;
+	long long n = 0, own = -1, ob = -2, cost, id;
 	char line[8192], path[4096];
 	int skip = 0;
 	FILE *f = fopen(file, "r");
 
 	while (f && fgets(line, sizeof line, f)) {
-		if (sscanf(line, "ob=(%lld) %4095s", &ob, path) == 2 &&
-		    !strcmp(path, self))
-			own = ob;
-		if (skip)
+		const char *at = line + (*line == 'c');
+
+		*path = '\0';
+		if (sscanf(at, "ob=(%lld) %4095s", &id, path) > 0) {
+			own = strcmp(path, self) ? own : id;
+			ob = at == line ? id : ob;
+		} else if (skip) {
 			skip = 0;
-		else if (!strncmp(line, "calls=", 6))
+		} else if (!strncmp(line, "calls=", 6)) {
 			skip = 1;
-		else if (ob == own && sscanf(line, "%*[0-9+*-] %lld", &cost)
-		    == 1)
+		} else if (ob == own &&
+		    sscanf(line, "%*[0-9+*-] %lld", &cost) == 1) {
 			n += cost;
+		}
 	}
 	if (f)
 		fclose(f);

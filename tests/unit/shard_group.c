@@ -264,6 +264,66 @@ TEST(a_waiter_whose_tip_was_lost_too)
 	written_anew(damage_tip, 1);
 }
 
+/* The same of one that has yet to begin his flush, behind another's. */
+TEST(a_waiter_in_line_for_a_log_written_anew)
+{
+	int dir = scratch_open();
+	struct epd_shard *a, *b, *other;
+	struct task t[2];
+	uint32_t id;
+
+	CHECK_INT(shard_open(&a, dir, 0), 0);
+	CHECK_INT(shard_open(&b, dir, 0), 0);
+	gate_shut();
+	CHECK_INT(task_begin(&t[0], a, task_create, 1), 0);
+	CHECK(gate_await(1));
+	gate_pass_from(2);
+	CHECK_INT(task_begin(&t[1], b, task_create, 2), 0);
+	CHECK(gate_appended(dir, 2));
+	CHECK_INT(cut_log(dir, EPD_SEGMENT_HEAD), 0);
+	CHECK_INT(leave_marker(dir), 0);
+	CHECK_INT(shard_open(&other, dir, 0), 0);
+	other->o.checkpoint_bytes = 64;		/* flushed without a turn */
+	for (uint64_t i = 11; i < 15; i++)
+		CHECK_INT(shard_create(other, i, i, &id), 0);
+	CHECK(gate_lsn(dir, 0) >= 4);
+	CHECK_INT(task_end(&t[1]), EPD_EUNSURE);
+	gate_open();
+	CHECK_INT(task_end(&t[0]), EPD_EUNSURE);
+	epd_shard_close(a);
+	epd_shard_close(b);
+	epd_shard_close(other);
+	CHECK_INT(gate_count(dir, 14), 1);
+	CHECK_INT(gate_count(dir, 2), 0);
+	scratch_close(dir);
+}
+
+/* A log cut by nobody knows whom, behind what is durable: there is no hole. */
+TEST(cut_behind_a_handle)
+{
+	int dir = scratch_open(), store = scratch_open();
+	struct epd_procs *procs;
+	struct epd_shard *s;
+	struct stat st;
+	uint64_t lease;
+	uint32_t id;
+
+	CHECK_INT(epd_procs_open(&procs, store), 0);
+	CHECK_INT(hold_open(&s, dir, procs), 0);
+	CHECK_INT(shard_create(s, 1, 1, &id), 0);
+	CHECK_INT(fstatat(dir, "log.00000001", &st, 0), 0);
+	CHECK_INT(epd_shard_lease(s, 1, 0, EPD_LEASE_TRANSFER, 60000, &lease,
+	    NULL), 0);
+	CHECK_INT(cut_log(dir, st.st_size), 0);
+	CHECK_INT(shard_create(s, 2, 2, &id), 0);
+	CHECK_INT(epd_shard_lsn(s), 2);
+	epd_shard_close(s);
+	CHECK_INT(gate_count(dir, 2), 1);
+	epd_procs_close(procs);
+	scratch_close(store);
+	scratch_close(dir);
+}
+
 /* The tip is lost and restored: whoever goes on goes on with the new one. */
 TEST(a_tip_restored_is_everybodys)
 {
