@@ -1,7 +1,7 @@
 /*
  * append.c - what every verb that appends goes through: lock, catch up,
- * validate, append, apply, unlock; then flush and publish.  What is validated
- * are the very bytes to be written.
+ * validate, append, apply; what follows is group.c.  What is validated are the
+ * very bytes to be written.
  *
  * A frame holds the releases of what has expired and then the verb's record.
  */
@@ -224,81 +224,6 @@ epd_shard_append(struct epd_shard *s, struct epd_why *why)
 	if (!rc)
 		save_if_due(s);
 	return rc;
-}
-
-/* One flush, while the other threads of this handle append. */
-static int
-flush(struct epd_shard *s, struct epd_flush *f, struct epd_why *why)
-{
-	int rc, has_lock;
-
-	s->flushing = 1;
-	pthread_mutex_unlock(&s->mutex);
-	epd_wal_flush_run(f);
-	pthread_mutex_lock(&s->mutex);
-	has_lock = !f->covered && !epd_lock_take(s->lockfd,
-	    s->o.lock_timeout_ms, NULL);
-	rc = epd_wal_flush_end(s->wal, f, has_lock, why);
-	if (has_lock)
-		epd_lock_drop(s->lockfd);
-	s->flushing = 0;
-	pthread_cond_broadcast(&s->flushed);
-	return rc;
-}
-
-/*
- * Till all up to lsn is durable, or if shown published: another thread's flush
- * may do it.  Where the log was written anew meanwhile lsn may be another's.
- */
-static int
-wait_for(struct epd_shard *s, uint64_t lsn, int shown, struct epd_why *why)
-{
-	const uint32_t again = epd_wal_again(s->wal);
-	struct epd_flush f;
-	int rc = 0;
-
-	while (!rc && epd_wal_done(s->wal, shown) < lsn) {
-		if (s->flushing) {
-			pthread_cond_wait(&s->flushed, &s->mutex);
-		} else {
-			rc = epd_wal_flush_begin(s->wal, &f, why);
-			if (!rc)
-				rc = flush(s, &f, why);
-		}
-		if (!rc && epd_wal_again(s->wal) != again)
-			rc = epd_why(why, EPD_EUNSURE, "the log was written "
-			    "anew after a failed flush; open again to learn "
-			    "what survived");
-	}
-	return rc;
-}
-
-/* Drop the lock and wait so. */
-static int
-end(struct epd_shard *s, int rc, uint64_t lsn, int shown, struct epd_why *why)
-{
-	int done;
-
-	epd_lock_drop(s->lockfd);
-	done = wait_for(s, lsn, shown, rc < 0 ? NULL : why);
-	/* The tables have what the log may have lost. */
-	if (done)
-		s->stale = 1;
-	pthread_mutex_unlock(&s->mutex);
-	return done && rc >= 0 ? EPD_EUNSURE : rc;
-}
-
-int
-epd_shard_end(struct epd_shard *s, int rc, struct epd_why *why)
-{
-	return end(s, rc, epd_wal_pos(s->wal)->lsn, rc < 0, why);
-}
-
-int
-epd_shard_end_lazy(struct epd_shard *s, int rc, uint64_t lsn,
-    struct epd_why *why)
-{
-	return end(s, rc, lsn, 1, why);
 }
 
 int

@@ -248,7 +248,7 @@ epd_shard_open(struct epd_shard **out, int dirfd,
 	s->pid = getpid();
 	s->o = *o;
 	pthread_mutex_init(&s->mutex, NULL);
-	pthread_cond_init(&s->flushed, NULL);
+	epd_group_init(&s->group);
 	rc = epd_wal_open(&s->wal, dirfd, flags, o->metrics);
 	if (!rc && !o->read_only) {
 		s->lockfd = epd_file_open(dirfd, "lock", O_RDWR | O_CREAT,
@@ -272,7 +272,7 @@ epd_shard_close(struct epd_shard *s)
 {
 	if (!s)
 		return;
-	pthread_cond_destroy(&s->flushed);
+	epd_group_free(&s->group);
 	pthread_mutex_destroy(&s->mutex);
 	epd_table_free(s->table);
 	epd_wal_close(s->wal);

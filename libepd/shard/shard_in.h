@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "shard/apply.h"
+#include "shard/group.h"
 #include "shard/shard.h"
 #include "shard/wal.h"
 
@@ -30,8 +31,7 @@ enum {
  */
 struct epd_shard {
 	pthread_mutex_t mutex;		/* of all below, but in a flush */
-	pthread_cond_t flushed;		/* a flush ended */
-	int flushing;			/* a thread is at one */
+	struct epd_group group;
 	int dirfd, lockfd;
 	pid_t pid;			/* whose handle it is */
 	struct epd_shard_options o;

@@ -144,7 +144,7 @@ TEST(a_flipped_byte_of_the_index)
 		CHECK(end > 3 * 65536 && end < f->data.n);
 		step = keep ? 9973 : 997;
 		for (size_t at = EPD_CHECKPOINT_HEAD; at < end; at += step) {
-			f->data.p[at] ^= 1 << at % 8;
+			f->data.p[at] = (uint8_t)(f->data.p[at] ^ 1 << at % 8);
 			CHECK_INT(shard_put(dir, f->name, f->data.p,
 			    f->data.n), 0);
 			CHECK_INT(shard_open(&s, dir, 1),
@@ -153,7 +153,7 @@ TEST(a_flipped_byte_of_the_index)
 				CHECK(shard_hash(s) == hash);
 				epd_shard_close(s);
 			}
-			f->data.p[at] ^= 1 << at % 8;
+			f->data.p[at] = (uint8_t)(f->data.p[at] ^ 1 << at % 8);
 		}
 		/* Cut short, within a window and between two. */
 		for (size_t n = end - 70000; n < end && !keep; n += 7001) {
