@@ -300,10 +300,8 @@ busy() {
 	want=$(epd-state show -j "$b" | jq -c '[.kv_pages[].checksum]')
 	epd-state rm "$s"
 	epd-state gc
-	uuid=$(awk '/^uuid/ { print $2 }' "$EPD_STORE/store")
-	[ -d "/dev/shm/epd-$uuid" ] || skip "the memory tier is elsewhere"
 	runs=$(epd-state show -j "$b" | jq '[.kv_pages[].run] | unique | length')
-	[ "$(find "/dev/shm/epd-$uuid/w/w1" -type f | wc -l)" -eq "$runs" ]
+	[ "$(find memory/*/w/w1 -type f | wc -l)" -eq "$runs" ]
 	[ "$(epd-state check -j | jq -s 'map(.pages_missing // 0) | add')" -eq 0 ]
 	[ "$(epd-state show -j "$b" | jq -c '[.kv_pages[].checksum]')" = "$want" ]
 	epd-decode --ignore-eos --temp 0 -n 4 "$b"

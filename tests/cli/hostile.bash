@@ -9,7 +9,13 @@ figures=$BATS_FILE_TMPDIR/figures
 
 teardown_file() {
 	[ ! -e "$figures" ] || sort "$figures" | uniq -c |
-		while read -r n what; do echo "# figure $what $n" >&3; done
+		while read -r n what; do echo "# row 15: $n $what" >&3; done
+}
+
+# What a folder or file holds, and when it was changed.
+prints() {
+	find "$1" -printf '%p %y %m %T@ %s\n' | sort
+	find "$1" -type f -exec sha256sum {} + | sort
 }
 
 # bounded COMMAND...: standard output in out, error in err, status in $rc.

@@ -201,6 +201,56 @@ made() { # a picture of 64 x 64 in grey, to spoil
 	settled
 }
 
+# A link where a file or folder of the store's is: it is refused or gone round,
+# and what it leads to stays as it is.
+@test "a link in the place of whatever a store has" {
+	local path name n=0
+	feature=$(epd-encode "$pictures/008_0.jpg")
+	s=$(epd-prefill -w w1 -p 'hello there' "$feature")
+	t=$(epd-prefill -w w1 -p 'another one of them')
+	epd-handoff --prepare "$t" w2
+	epd-fork "$s"
+	(cd "$EPD_STORE" && find . -mindepth 1 | sort) >paths
+	cp -a "$EPD_STORE" kept
+	cp -a memory kept.memory
+	while read -r path; do
+		rm -rf "$EPD_STORE" memory elsewhere
+		cp -a kept "$EPD_STORE"
+		cp -a kept.memory memory
+		mv "$EPD_STORE/$path" elsewhere
+		ln -s "$PWD/elsewhere" "$EPD_STORE/$path"
+		prints elsewhere >before
+		for verb in 'state ls' "state show $s" 'state check' \
+			'prefill -w w1 -p more' "prefill -p more $s" \
+			"decode -n 2 $s" "fork $s" "state rm $s" 'state gc' \
+			"encode $pictures/010_0.jpg"; do
+			# shellcheck disable=SC2086
+			bounded epd-$verb
+			if [ "$rc" -gt 6 ]; then
+				wrong "status $rc: $path: $verb"
+			elif [ "$rc" -ne 0 ]; then
+				echo refused >>"$figures"
+			fi
+		done
+		prints elsewhere >after
+		diff before after >/dev/null || wrong "$path: what it leads to was changed"
+	done <paths
+	[ "$(wc -l <paths)" -ge 20 ]
+	settled
+}
+
+@test "nothing listens" {
+	local program n=0
+	for program in "$build"/bin/*; do
+		[ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
+		n=$((n + 1))
+		! nm -D --undefined-only "$program" |
+			grep -wE '(bind|listen|accept4?)(@.*)?$' || wrong "$program listens"
+	done
+	[ "$n" -gt 5 ]
+	settled
+}
+
 # ---- models ----
 
 # A model to spoil, in the folder m; its files are of their own once written.
@@ -677,4 +727,8 @@ offset_of() {
 		rm -f out err
 	done
 	settled
+}
+
+@test "at least 150 refusals in all" {
+	[ "$(grep -c refused "$figures")" -ge 150 ]
 }
