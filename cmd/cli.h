@@ -101,12 +101,12 @@ const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
 void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);
-/* On failure the process ends. */
-struct epd_store *cli_store(struct cli *c, int create);
+struct epd_store *cli_store(struct cli *c, int create);	/* or the process ends */
 struct epd_store *cli_look(struct cli *c);	/* what will not be changed */
 char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
-    struct epd_session **out, struct epd_why *why);
+    const struct epd_ref *states, int n, struct epd_session **out,
+    struct epd_why *why);
 /* What lies at one of two paths from the program's folder; NULL.  The caller frees. */
 char *cli_beside(const char *built, const char *installed);
 /* Operands, - replaced by the lines of standard input; kept. */

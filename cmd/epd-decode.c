@@ -313,7 +313,7 @@ batch(struct decode *x, struct epd_store *s, const char *model)
 	x->d.states = refs;
 	x->d.n = n;
 	if (rc == 0)
-		rc = cli_session(c, s, model, &x->session, &why);
+		rc = cli_session(c, s, model, refs, n, &x->session, &why);
 	x->from = epd_clock_boot_ns();
 	if (rc == 0)
 		rc = epd_flow_decode(x->session, &x->d, &why);

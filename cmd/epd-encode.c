@@ -97,7 +97,8 @@ run(struct cli *c, struct epd_store *s, char **operand, int n)
 		why.text[0] = '\0';
 		if (!session) {
 			model = cli_model(c);
-			rc = cli_session(c, s, model, &session, &why);
+			rc = cli_session(c, s, model, NULL, 0, &session,
+			    &why);
 			if (rc < 0) {
 				cli_fail(c, model, rc, &why);
 				break;

@@ -396,7 +396,8 @@ run(struct request *r, struct epd_store *s)
 		rc = epd_flow_model_of(s, &r->state, &own, &why);
 	if (rc == 0) {
 		model = own ? NULL : cli_model(c);
-		rc = cli_session(c, s, own ? own : model, &session, &why);
+		rc = cli_session(c, s, own ? own : model, &r->state,
+		    r->state.state != 0, &session, &why);
 	}
 	if (rc == 0)
 		rc = prefill(r, s, session, &done, &why);

@@ -3,7 +3,8 @@
 
 int
 cli_session(struct cli *c, struct epd_store *s, const char *model,
-    struct epd_session **out, struct epd_why *why)
+    const struct epd_ref *states, int n, struct epd_session **out,
+    struct epd_why *why)
 {
 	struct epd_session_options o = {
 		.model = model, .isa = c->isa, .threads = c->threads,
@@ -12,5 +13,5 @@ cli_session(struct cli *c, struct epd_store *s, const char *model,
 	if (!model)
 		return epd_why(why, EPD_EUSAGE, "no model: give -m or set "
 		    "EPD_MODEL");
-	return epd_session_open(out, s, &o, why);
+	return epd_flow_session(out, s, &o, states, c->model ? 0 : n, why);
 }

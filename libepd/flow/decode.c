@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "flow/decode.h"
 #include "flow/handoff.h"
-#include "flow/seq.h"
+#include "flow/reach.h"
 
 struct lane {
 	struct epd_seq q;
@@ -161,14 +161,12 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", l->w->name,
 		    l->ref->state, epd_strerror(rc));
-	if (st.status == EPD_SUSPECT)
-		return epd_why(why, EPD_ESUSPECT, "%s/s%u is SUSPECT",
-		    l->w->name, l->ref->state);
 	if (l->ref->version && l->ref->version != st.versions)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u is at @%u; an earlier "
 		    "version goes on in a fork of it", l->w->name,
 		    l->ref->state, st.versions);
-	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
+	if (st.status != EPD_ACTIVE && st.status != EPD_SUSPECT &&
+	    st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w->name,
 		    l->ref->state, epd_status_name(st.status));
 	if ((rc = take_lease(b, l, &st, why)) < 0)
@@ -177,7 +175,7 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	l->q.stop = b->d->interrupt;
 	l->q.beat = keep_leases;
 	l->q.beat_arg = l;
-	if ((rc = epd_seq_load(&l->q, l->ref->state, st.versions, why)) < 0)
+	if ((rc = epd_reach_load(&l->q, l->ref->state, st.versions, why)) < 0)
 		return rc;
 	if (l->q.head.turn == EPD_TURN_IS_CLOSED)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u: its turn is finished; "
@@ -490,6 +488,9 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 			finish(&b, l, 0, EPD_FINISH_INTERRUPT);
 		} else if (rc < 0) {
 			finish(&b, l, rc, EPD_FINISH_NONE);
+			if (rc == EPD_ESUSPECT)
+				epd_reach_lost(l->w, l->ref->state,
+				    l->end.why.text);
 		} else if (d->most == 0) {
 			finish(&b, l, 0, EPD_FINISH_LENGTH);
 		}

@@ -338,7 +338,9 @@ collect_one(struct gc *g, const char *name)
 	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
 		return rc;
 	(void)epd_flow_handoff_settle(g->s, &w);
-	rc = epd_shard_expire(w.shard, freed, &f, g->why);
+	rc = epd_shard_give_up(w.shard, 0, 0, "expired", g->why);
+	if (rc == 0)
+		rc = epd_shard_expire(w.shard, freed, &f, g->why);
 	if (rc >= 0) {
 		g->out->states += (uint64_t)rc;
 		g->out->runs += f.runs;
@@ -468,6 +470,7 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 {
 	struct epd_workflow w;
 	struct freeing f = { .w = &w };
+	const int all = ref->kind == EPD_REF_WORKFLOW;
 	int rc;
 
 	if (ref->kind == EPD_REF_FEATURE)
@@ -478,9 +481,11 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
 		return rc;
 	(void)epd_flow_handoff_settle(s, &w);
-	rc = ref->kind == EPD_REF_WORKFLOW ?
-	    epd_shard_release_all(w.shard, reason, freed, &f, why) :
-	    epd_shard_release(w.shard, ref->state, reason, freed, &f, why);
+	rc = epd_shard_give_up(w.shard, ref->state, all, reason, why);
+	if (rc == 0)
+		rc = all ? epd_shard_release_all(w.shard, reason, freed, &f,
+		    why) : epd_shard_release(w.shard, ref->state, reason,
+		    freed, &f, why);
 	rc = rc < 0 ? rc : 0;
 	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
 	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);

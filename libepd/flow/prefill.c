@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "flow/handoff.h"
 #include "flow/prompt.h"
+#include "flow/reach.h"
 #include "flow/reuse.h"
 
 static int
@@ -219,16 +220,17 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc != 0)
 		return rc;
 	out->version = st.versions;
-	if (st.status == EPD_SUSPECT)
-		return epd_why(why, EPD_ESUSPECT, "%s/s%u is SUSPECT", w->name,
-		    p->state);
-	if (st.status != EPD_ACTIVE && st.status != EPD_OFFLOADED)
+	if (st.status != EPD_ACTIVE && st.status != EPD_SUSPECT &&
+	    st.status != EPD_OFFLOADED)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
 		    p->state, epd_status_name(st.status));
 	if (p->expect && p->expect != st.versions)
 		return epd_why(why, EPD_EVERSION, "%s/s%u is at @%u, not @%u",
 		    w->name, p->state, st.versions, p->expect);
-	return epd_seq_load(q, p->state, st.versions, why);
+	rc = epd_reach_load(q, p->state, st.versions, why);
+	if (rc == EPD_ESUSPECT)
+		epd_reach_lost(w, p->state, why ? why->text : "");
+	return rc;
 }
 
 /* The approximate policies begin with the exact prefix too. */

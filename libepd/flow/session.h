@@ -45,6 +45,14 @@ struct epd_session {
  */
 int epd_session_open(struct epd_session **out, struct epd_store *s,
     const struct epd_session_options *o, struct epd_why *why);
+/*
+ * The model that states say they were made by, which o->model is; no states: one
+ * that a person named.  While its files are out of reach they are SUSPECT.
+ * Fails: as epd_session_open; EPD_ESUSPECT.
+ */
+int epd_flow_session(struct epd_session **out, struct epd_store *s,
+    const struct epd_session_options *o, const struct epd_ref *states, int n,
+    struct epd_why *why);
 void epd_session_close(struct epd_session *s);
 /* Threads and working memory, made when first needed. */
 int epd_session_engine(struct epd_session *s, struct epd_why *why);

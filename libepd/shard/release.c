@@ -1,5 +1,47 @@
-/* release.c - all states at once: frames of many, under one lock and flush. */
+/* release.c - many states at once: frames of many, under one lock and flush. */
 #include "shard/shard_in.h"
+
+/* Those in one frame; how many. */
+static int
+give_up_some(struct epd_shard *s, uint32_t id, int all, const char *reason,
+    struct epd_why *why)
+{
+	struct epd_move m = { .to = EPD_ABORTED, .reason = reason };
+	const struct epd_table *t = s->table;
+	int n = 0, rc;
+
+	epd_frame_begin(&s->frame);
+	for (size_t i = 0; i < t->n && n < EPD_SHARD_RECLAIM; i++) {
+		const struct epd_head *h = t->head[i];
+
+		if (h->state.status != EPD_SUSPECT || h->pinned ||
+		    !(all || h->state.id == id || epd_shard_expired(h)))
+			continue;
+		m.id = h->state.id;
+		epd_move_pack(&s->frame, EPD_KIND_ABORT, &m);
+		n++;
+	}
+	rc = n ? epd_shard_append(s, why) : 0;
+	return rc ? rc : n;
+}
+
+int
+epd_shard_give_up(struct epd_shard *s, uint32_t id, int all,
+    const char *reason, struct epd_why *why)
+{
+	int rc;
+
+	if (epd_shard_long(reason))
+		return epd_why(why, EPD_ETOOBIG, "a reason of more than %d "
+		    "bytes", EPD_STRING_MAX - 1);
+	rc = epd_shard_begin(s, why);
+	if (rc)
+		return rc;
+	while ((rc = give_up_some(s, id, all, reason, why)) ==
+	    EPD_SHARD_RECLAIM)
+		;
+	return epd_shard_end(s, rc < 0 ? rc : 0, why);
+}
 
 /* The newest ones in one frame; what has expired has one before. */
 static int

@@ -78,11 +78,62 @@ TEST(one_that_may_not_go)
 	CHECK_INT(epd_shard_next(s, 99, &st), 0);
 	CHECK_INT(st.id, 100);
 	CHECK_INT(epd_shard_next(s, 100, &st), EPD_ENOSTATE);
-	CHECK_INT(epd_shard_rollback(s, h.id, "test", &why), 0);
+	CHECK_INT(epd_shard_rollback_at(s, h.id, 0, "test", &why), 0);
 	CHECK_INT(epd_shard_release_all(s, "test", count, NULL, &why), 100);
 	CHECK_INT(freed, 170);
 	CHECK_INT(epd_shard_check(s, NULL, NULL, &why), 0);
 	epd_shard_close(s);
+	scratch_close(dir);
+}
+
+/* More than a frame of them; those that expired go whoever else is named. */
+TEST(who_is_suspect_is_given_up)
+{
+	static struct epd_clock_fake now = { 1000000, 5000000000 };
+	const uint64_t n = 150;
+	struct shard_made m;
+	struct epd_why why = { "" };
+	struct epd_state st;
+	struct epd_shard *s;
+	int dir = scratch_open();
+	uint32_t id;
+
+	epd_clock_fake(&now);
+	CHECK_INT(shard_open(&s, dir, 0), 0);
+	for (uint64_t i = 1; i <= n; i++) {
+		st = shard_traits(i);
+		st.ttl_deadline_ms = i > 4 ? 0 : now.wall_ms + 50;
+		CHECK_INT(epd_shard_create(s, &st, shard_make(&m, i, i), &id,
+		    &why), 0);
+		if (i != 4 && i != 9)
+			CHECK_INT(epd_shard_suspect(s, id, "away", &why), 0);
+	}
+	CHECK_INT(epd_shard_release(s, 7, "", NULL, NULL, &why), EPD_ESTATUS);
+	CHECK_INT(epd_shard_give_up(s, 7, 0, "test", &why), 0);
+	CHECK_INT(epd_shard_state(s, 7, &st), 0);
+	CHECK_INT(st.status, EPD_ABORTED);
+	CHECK_INT(epd_shard_state(s, 8, &st), 0);
+	CHECK_INT(st.status, EPD_SUSPECT);
+	CHECK_INT(epd_shard_state(s, 1, &st), 0);
+	CHECK_INT(st.status, EPD_SUSPECT);
+	now.wall_ms += 60;
+	CHECK_INT(epd_shard_give_up(s, 0, 0, "expired", &why), 0);
+	freed = 0;
+	CHECK_INT(epd_shard_expire(s, count, NULL, &why), 4);
+	CHECK_INT(freed, 4);
+	CHECK_INT(epd_shard_state(s, 8, &st), 0);
+	CHECK_INT(st.status, EPD_SUSPECT);
+	CHECK_INT(epd_shard_give_up(s, 0, 1, "test", &why), 0);
+	for (id = 5; id <= n; id++) {
+		CHECK_INT(epd_shard_state(s, id, &st), 0);
+		CHECK_INT(st.status, id == 9 ? EPD_ACTIVE : EPD_ABORTED);
+	}
+	CHECK_INT(epd_shard_release_all(s, "test", count, NULL, &why),
+	    (int)n - 4);
+	CHECK_INT(freed, (int)n);
+	CHECK_INT(epd_shard_check(s, NULL, NULL, &why), 0);
+	epd_shard_close(s);
+	epd_clock_fake(NULL);
 	scratch_close(dir);
 }
 
