@@ -4,7 +4,7 @@
 
 #include "cmd/cli.h"
 
-enum { REPLACE = CLI_OWN, REASON, TTL };
+enum { REPLACE = CLI_OWN, REASON, TTL, EXPECT };
 
 static const struct cli_option options[] = {
 	{ 'n', "branches", "N", "how many (default 1)" },
@@ -12,12 +12,13 @@ static const struct cli_option options[] = {
 	{ 's', "seed", "N", "the same seed gives the same branches; else each "
 	    "is unlike all others" },
 	{ TTL, "ttl", "TIME", "the branches expire after TIME: 90s, 15m, 2h" },
+	{ EXPECT, "expect", "V", "fail unless the state's newest version is V" },
 	{ REASON, "reason", "TEXT", "why, for the log (agent_branch)" },
 	{ 0, NULL, NULL, NULL },
 };
 
 static const char *const usage[] = {
-	"[-jqv] [-n N] [--replace] [-s SEED] STATE[@V] ... | -",
+	"[-jqv] [-n N] [--replace] [-s SEED] [--expect V] STATE[@V] ... | -",
 	NULL
 };
 
@@ -58,6 +59,10 @@ set(void *arg, int key, const char *value)
 		f->seed = (uint64_t)cli_int(c, "-s", value, 0, INT64_MAX);
 		break;
 	case TTL: f->ttl_ms = cli_duration(c, "--ttl", value); break;
+	case EXPECT:
+		f->expect = (uint32_t)cli_int(c, "--expect", value, 1,
+		    UINT32_MAX);
+		break;
 	case REASON: f->reason = value; break;
 	}
 }

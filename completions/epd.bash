@@ -19,7 +19,7 @@ _epd_options() {
 	epd-decode) echo "$_epd_common" --workflow --predict --temp --top-k \
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
-	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --reason ;;
+	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
 	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
 	epd-state) echo "$_epd_house" ;;

@@ -8,6 +8,7 @@ enum { EPD_BRANCHES = 65536 };		/* at once */
 
 struct epd_fork_request {
 	struct epd_ref from;		/* version 0: the newest */
+	uint32_t expect;		/* the parent's newest, 0: whatever it is */
 	uint32_t branches;
 	int replace;			/* the parent becomes its branches */
 	int has_seed;

@@ -122,6 +122,9 @@ fork_alone(struct epd_store *s, struct epd_workflow *w,
 
 	if (rc == 0)
 		rc = is_free(w->shard, f->from.state, why);
+	if (rc == 0 && f->expect && f->expect != st.versions)
+		rc = epd_why(why, EPD_EVERSION, "is at @%u, not @%u",
+		    st.versions, f->expect);
 	out->version = f->from.version ? f->from.version : st.versions;
 	if (rc == 0)
 		rc = epd_whole_make(&x, w, f->from.state, out->version, why);
@@ -149,6 +152,7 @@ fork_shared(struct epd_workflow *w, const struct epd_fork_request *f,
 {
 	const struct epd_fork_ask ask = {
 		.state = f->from.state, .version = f->from.version,
+		.expect = f->expect,
 		.branches = f->branches, .replace = f->replace,
 		.has_seed = f->has_seed, .seed = f->seed,
 		.ttl_ms = f->ttl_ms, .reason = f->reason,

@@ -199,6 +199,21 @@ busy() {
 	[[ ${lines[4]} == '        `-- s4@1 '*', from s3@1' ]]
 }
 
+@test "--expect: not if somebody went on meanwhile" {
+	s=$(ask)
+	epd-decode -n 1 --ignore-eos "$s" >/dev/null
+	for cow in true false; do
+		printf 'page:\n  memory_dir: %s\nstate:\n  enable_cow: %s\n' \
+			"$PWD/memory" $cow >cow.yaml
+		run --separate-stderr -3 epd-fork --config cow.yaml --expect 1 --replace "$s"
+		[[ $stderr == *'is at @2, not @1' ]]
+		run -3 epd-fork --config cow.yaml --expect 1 "$s@1"
+		run -0 epd-fork --config cow.yaml --expect 2 "$s@1"
+	done
+	[ "$(epd-state ls | wc -l)" -eq 3 ]
+	run -2 epd-fork --expect 0 "$s"
+}
+
 @test "what is not there exits 4, the others go on" {
 	s=$(ask)
 	run --separate-stderr -4 epd-fork -n 2 w1/s9 "$s"
