@@ -1,7 +1,6 @@
 /* epd-handoff.c - a state from one workflow to another, whole or by phases. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cmd/cli.h"
 
@@ -198,42 +197,31 @@ tell_standing(struct handoff *x, const struct epd_handed *h)
 		    "ends it", hex);
 }
 
-/* A hand-off that cannot go on is rolled back, unless it only waits. */
 static void
-whole(struct handoff *x, const char *operand)
+begin(struct handoff *x, const char *operand)
 {
-	struct epd_handed h = {0}, back;
+	struct epd_handed h = {0};
 	struct epd_why why = {{0}};
-	uint8_t id[16];
 	char hex[33];
-	int rc = epd_flow_handoff_prepare(x->s, &x->offer, &h, &why);
+	int rc = x->phase == PREPARE ?
+	    epd_flow_handoff_prepare(x->s, &x->offer, &h, &why) :
+	    epd_flow_handoff_whole(x->s, &x->offer, &h, &why);
 
-	if (rc == 0 && x->phase == PREPARE) {
-		epd_hex_format(hex, h.id, 16);
-		if (x->cli.json)
-			json(&x->cli, &h);
-		else
-			cli_line(&x->cli, hex);
-		return;
-	}
 	if (rc < 0) {
 		cli_fail(&x->cli, operand, rc, &why);
+		if (h.source || h.target)
+			tell_standing(x, &h);
 		return;
 	}
-	memcpy(id, h.id, sizeof id);
-	rc = epd_flow_handoff_commit(x->s, id, &h, &why);
-	if (rc == 0) {
+	if (x->phase != PREPARE) {
 		print_target(x, &h);
 		return;
 	}
-	cli_fail(&x->cli, operand, rc, &why);
-	memcpy(h.id, id, sizeof id);
-	if (rc == EPD_ETIMEOUT || rc == EPD_EUNSURE)
-		tell_standing(x, &h);
-	else if (rc != EPD_EABORTED && rc != EPD_ENOTHING &&
-	    epd_flow_handoff_abort(x->s, id, "it could not be carried out",
-	    &back, NULL) < 0)
-		tell_standing(x, &h);
+	epd_hex_format(hex, h.id, 16);
+	if (x->cli.json)
+		json(&x->cli, &h);
+	else
+		cli_line(&x->cli, hex);
 }
 
 static void
@@ -305,7 +293,7 @@ main(int argc, char **argv)
 		if (rc < 0)
 			cli_fail(c, argv[first], rc, &why);
 		else
-			whole(&x, argv[first]);
+			begin(&x, argv[first]);
 	}
 	epd_store_close(x.s);
 	return cli_end(c);

@@ -13,7 +13,9 @@
  *	-		ADOPTED		offer it again, if the source rolled back
  *					unknowing; or forget at the target
  *
- * ADOPTED else goes on as COMMITTED does.  A step is made durable before the other
+ * ADOPTED else goes on as COMMITTED does.  Where the source cannot be seen a target
+ * only waits, or a person adopts; but a half that came late, to a target that had
+ * the state already, may be rolled back.  A step is made durable before the other
  * log rests on it.  Two that drive at once both find each step done; a step that
  * the shard refuses was overtaken, and the logs are read again.  Who pulls too
  * late makes a second half of what has ended: a step is about the half that was
@@ -163,6 +165,9 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 {
 	int rc = EPD_ENOSTATE;
 
+	if (!p->src.s && goal == EPD_GOAL_ABORT &&
+	    p->dst.h.phase == EPD_READY && epd_pair_late(p, NULL) == 1)
+		return rollback(p, &p->dst, "it came late", why);
 	if (!p->src.s)
 		return goal == EPD_GOAL_SETTLE ||
 		    p->dst.h.phase >= EPD_COMMITTED ? 0 : waits(&p->src, why);

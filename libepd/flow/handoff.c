@@ -298,6 +298,10 @@ do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 		return epd_why(why, p->src.gone, "%s", p->src.why.text);
 	if (p->dst.h.phase != EPD_READY)
 		return epd_why(why, EPD_ESTATUS, "the target is not ready");
+	if ((rc = epd_pair_late(p, why)) != 0)
+		return rc < 0 ? rc : epd_why(why, EPD_ESTATUS, "%s had the "
+		    "state by this hand-off, which ended, and this half came "
+		    "late: --abort", p->dst.workflow);
 	rc = epd_shard_adopt(p->dst.w.shard, p->id, reason, why);
 	return rc < 0 ? rc : epd_pair_look(p, why);
 }
@@ -314,6 +318,47 @@ epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
 	return with_pair(s, id, do_abort, reason, out, why);
+}
+
+/* Nobody knows of it any more: whether its source has the state. */
+static int
+ended_unseen(struct epd_store *s, const struct epd_handed *h,
+    struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct epd_state st;
+	int rc = epd_workflow_open(&w, s, h->from, 1, why);
+
+	if (rc < 0)
+		return rc;
+	rc = epd_shard_state(w.shard, h->state, &st);
+	epd_workflow_close(&w);
+	return rc == 0 ? epd_why(why, EPD_EABORTED, "it was rolled back: its "
+	    "source has the state") : epd_why(why, EPD_ENOTHING, "it ended "
+	    "meanwhile, and its source has the state no more");
+}
+
+int
+epd_flow_handoff_whole(struct epd_store *s, const struct epd_offer *o,
+    struct epd_handed *out, struct epd_why *why)
+{
+	struct epd_handed begun, back;
+	int rc = epd_flow_handoff_prepare(s, o, &begun, why);
+
+	*out = (struct epd_handed){ .source = 0 };
+	if (rc < 0)
+		return rc;
+	*out = begun;
+	rc = epd_flow_handoff_commit(s, begun.id, out, why);
+	if (rc == EPD_ENOTHING)
+		rc = ended_unseen(s, &begun, why);
+	if (rc == 0 || rc == EPD_ETIMEOUT || rc == EPD_EUNSURE)
+		return rc;
+	if (rc == EPD_EABORTED || rc == EPD_ENOTHING ||
+	    epd_flow_handoff_abort(s, begun.id, "it could not be carried out",
+	    &back, NULL) == 0)
+		out->source = out->target = 0;
+	return rc;
 }
 
 int

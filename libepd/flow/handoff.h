@@ -43,6 +43,14 @@ int epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
  */
 int epd_flow_handoff_commit(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why);
+/*
+ * The whole: prepare and commit, and back if it cannot be carried through.
+ * Fails: as both, EPD_EABORTED too if somebody rolled it back unseen, EPD_ENOTHING
+ * if he carried it through.  If it waits, or that is unsure, out->id stands as out
+ * says; else *out has no phase, and nothing is left.
+ */
+int epd_flow_handoff_whole(struct epd_store *s, const struct epd_offer *o,
+    struct epd_handed *out, struct epd_why *why);
 /* Roll back.  EPD_ESTATUS: it was committed. */
 int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);
@@ -50,8 +58,9 @@ int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
  * Have the target's half without the source's word, because a person knows that
  * it never comes.  A source that comes back all the same commits to it, even if
  * it had rolled back, unless its state has gone on: then both have one.
- * Fails: EPD_ESTATUS (the source can be reached, ask it), -ENOMEM and what else
- * passes (it is not known whether it can be).
+ * Fails: EPD_ESTATUS (the source can be reached, ask it; or the target had the state
+ * already, and this half came late), -ENOMEM and what else passes (it is not known
+ * whether it can be).
  */
 int epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);

@@ -163,6 +163,22 @@ epd_pair_expired(const struct epd_pair *p)
 	    epd_clock_boot_ns() / 1000000 >= h->deadline_ms;
 }
 
+static int
+was_committed(void *arg, const struct epd_record *r)
+{
+	return r->has_handoff && !memcmp(r->handoff, arg, 16) &&
+	    !strcmp(r->kind, "commit");
+}
+
+int
+epd_pair_late(const struct epd_pair *p, struct epd_why *why)
+{
+	uint8_t id[16];
+
+	memcpy(id, p->id, 16);
+	return epd_shard_walk(p->dst.w.shard, was_committed, id, why);
+}
+
 void
 epd_pair_tell(const struct epd_pair *p, struct epd_handed *out)
 {

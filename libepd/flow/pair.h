@@ -40,6 +40,11 @@ void epd_pair_close(struct epd_pair *p);
  */
 int epd_pair_look(struct epd_pair *p, struct epd_why *why);
 int epd_pair_expired(const struct epd_pair *p);
+/*
+ * Whether the target had the state by this hand-off before, as its log tells: then
+ * that had ended, and a half that is ready came late.  1, 0 or an error.
+ */
+int epd_pair_late(const struct epd_pair *p, struct epd_why *why);
 void epd_pair_tell(const struct epd_pair *p, struct epd_handed *out);
 
 /* The target's half: pull what the source has, and be ready. */

@@ -2,7 +2,8 @@
  * whole.c - tokens are copied, pages linked.  A path that has pages in many runs
  * gets a link of its own to each; one that cannot be linked (another file
  * system, too many links) is copied.  What is lost, damaged, or has no room there
- * ends the pages: those behind it are computed again when the state is next used.
+ * has a link that leads to no file, as if it had been evicted: it is computed
+ * again when the state is next used, and compared with the record.
  */
 #include <errno.h>
 #include <string.h>
@@ -258,17 +259,15 @@ put_in_index(const struct epd_whole *f, struct epd_store *store,
 	epd_run_close(table);
 }
 
-/* 1 moved, 0 not to be had here, -ENOMEM. */
+/* The pages of a stretch under the link's id: 1, 0 if not to be had, -ENOMEM. */
 static int
-move_stretch(struct epd_whole *f, struct stretch *s, int from,
-    struct epd_store *store, const struct epd_workflow *to,
+move_stretch(struct epd_whole *f, struct stretch *s, const struct epd_link *link,
+    int from, struct epd_store *store, const struct epd_workflow *to,
     struct epd_moved *moved)
 {
-	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
-	    f->v.nlinks;
-	int rc = epd_run_id(&link->run);
+	int rc;
 
-	if (rc < 0)
+	if (from < 0 || to->runs < 0 || !s->run)
 		return 0;
 	if ((rc = entries(f, s)) < 0)
 		return rc;
@@ -282,13 +281,31 @@ move_stretch(struct epd_whole *f, struct stretch *s, int from,
 	} else if (rc != -ENOMEM) {
 		rc = 0;
 	}
-	if (rc > 0) {
-		link->pages = (uint32_t)s->n;
-		f->v.nlinks++;
-		f->v.npages += (uint32_t)s->n;
+	if (rc > 0)
 		put_in_index(f, store, to, link->run);
-	}
 	epd_free(s->entry);
+	return rc;
+}
+
+/* Record the pages from `at` on that lie in one run, and have them if they are. */
+static int
+add_stretch(struct epd_whole *f, struct stretch *s, uint64_t at, int from,
+    struct epd_store *store, const struct epd_workflow *to,
+    struct epd_moved *moved)
+{
+	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
+	    f->v.nlinks;
+	int rc = epd_run_id(&link->run);
+
+	if (rc < 0)
+		return rc;
+	next_stretch(f, at, s);
+	link->pages = (uint32_t)s->n;
+	f->v.nlinks++;
+	f->v.npages += link->pages;
+	rc = move_stretch(f, s, link, from, store, to, moved);
+	if (rc == 0)
+		moved->missing += s->n;
 	return rc;
 }
 
@@ -299,7 +316,7 @@ epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
 {
 	struct epd_page_ref *pages = epd_calloc(f->rows + 1, sizeof *pages);
 	struct stretch s;
-	int rc = 1;
+	int rc = 0, had = 0;
 
 	f->v.pages = pages;
 	f->v.links = epd_calloc(f->rows + 1, sizeof *f->v.links);
@@ -307,25 +324,26 @@ epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
 		return epd_why(why, -ENOMEM, "no memory");
 	for (uint64_t i = 0; i < f->rows; i++)
 		pages[i] = f->row[i].ref;
-	for (uint64_t at = 0; rc > 0 && at < f->rows; at += s.n) {
-		next_stretch(f, at, &s);
-		rc = from < 0 || to->runs < 0 || !s.run ? 0 :
-		    move_stretch(f, &s, from, store, to, moved);
+	for (uint64_t at = 0; rc >= 0 && at < f->rows; at += s.n) {
+		rc = add_stretch(f, &s, at, from, store, to, moved);
+		had |= rc > 0;
 	}
 	if (rc < 0) {
 		epd_whole_undo(f, to->runs);
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	}
-	/* What is computed behind them stays where they do. */
-	f->v.given = f->v.npages && (f->given || f->foreign);
-	moved->missing += f->rows - f->v.npages;
+	/*
+	 * What is computed behind them stays where they do.  Where none of
+	 * another store's are here all that will be is computed here.
+	 */
+	f->v.given = f->v.npages && (f->given || (f->foreign && had));
 	return 0;
 }
 
 void
 epd_whole_undo(struct epd_whole *f, int to)
 {
-	for (uint32_t i = 0; i < f->v.nlinks; i++)
+	for (uint32_t i = 0; to >= 0 && i < f->v.nlinks; i++)
 		epd_run_free(to, f->v.links[i].run);
 	f->v.nlinks = f->v.npages = 0;
 }

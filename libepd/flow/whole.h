@@ -26,14 +26,16 @@ int epd_whole_make(struct epd_whole *out, struct epd_workflow *from,
     uint32_t state, uint32_t version, struct epd_why *why);
 /*
  * Have its pages in another workflow's folder too: linked, or copied where that
- * cannot be, as far as they are in memory and its tier has room.  What is missing
- * will be computed again.  moved is given the bytes copied and pages linked.
+ * cannot be, as far as they are in memory and its tier has room.  All are in v:
+ * links to what is missing lead to no file, and it will be computed again as what
+ * was evicted is.  moved is given the bytes copied and pages linked.
  *
  * Another store is of the same user, or it could not be opened: its pages are
  * trusted, and linked.  But they are for the workflow that has them now, as given
  * ones are: they are not entered in the index, copies are marked, and so is the
- * version.  A linked file cannot be; an index that is made anew has it too.
- * Fails: -ENOMEM; then none is there.
+ * version, if one of them is there.  A linked file cannot be; an index that is made
+ * anew has it too.
+ * Fails: -ENOMEM, -errno (no run id to be had); then none is there.
  */
 struct epd_moved { uint64_t linked, copied, bytes, missing; };
 int epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,

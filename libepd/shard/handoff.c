@@ -179,13 +179,6 @@ decide(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
 }
 
 int
-epd_shard_commit(struct epd_shard *s, const uint8_t id[16],
-    struct epd_why *why)
-{
-	return decide(s, id, 0, EPD_KIND_COMMIT, 0, "", why);
-}
-
-int
 epd_shard_commit_at(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
     struct epd_why *why)
 {
@@ -200,24 +193,10 @@ epd_shard_rollback_at(struct epd_shard *s, const uint8_t id[16], uint64_t lsn,
 }
 
 int
-epd_shard_rollback(struct epd_shard *s, const uint8_t id[16],
-    const char *reason, struct epd_why *why)
-{
-	return decide(s, id, 0, EPD_KIND_ABORT, 0, reason, why);
-}
-
-int
 epd_shard_adopt(struct epd_shard *s, const uint8_t id[16], const char *reason,
     struct epd_why *why)
 {
 	return decide(s, id, 0, EPD_KIND_COMMIT, 1, reason, why);
-}
-
-int
-epd_shard_forget(struct epd_shard *s, const uint8_t id[16],
-    struct epd_why *why)
-{
-	return epd_shard_forget_at(s, id, 0, why);
 }
 
 int

@@ -79,18 +79,15 @@ int epd_shard_commit_at(struct epd_shard *s, const uint8_t id[16],
     uint64_t lsn, struct epd_why *why);
 int epd_shard_rollback_at(struct epd_shard *s, const uint8_t id[16],
     uint64_t lsn, const char *reason, struct epd_why *why);
-int epd_shard_forget_at(struct epd_shard *s, const uint8_t id[16],
-    uint64_t lsn, struct epd_why *why);
-int epd_shard_commit(struct epd_shard *s, const uint8_t id[16],
-    struct epd_why *why);
-int epd_shard_rollback(struct epd_shard *s, const uint8_t id[16],
-    const char *reason, struct epd_why *why);
 /* The target's commit without the source, with a new term. */
 int epd_shard_adopt(struct epd_shard *s, const uint8_t id[16],
     const char *reason, struct epd_why *why);
-/* Forget a half that is COMMITTED or ADOPTED; unknown is 0, else EPD_ESTATUS. */
-int epd_shard_forget(struct epd_shard *s, const uint8_t id[16],
-    struct epd_why *why);
+/*
+ * Forget a half that is COMMITTED or ADOPTED; unknown is 0, else EPD_ESTATUS.  lsn
+ * as above.
+ */
+int epd_shard_forget_at(struct epd_shard *s, const uint8_t id[16],
+    uint64_t lsn, struct epd_why *why);
 
 /* -ENOENT: no such half here. */
 int epd_shard_handoff(struct epd_shard *s, const uint8_t id[16],

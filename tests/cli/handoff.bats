@@ -49,6 +49,30 @@ states() {
 	rm -rf other
 }
 
+@test "what is missing is missing there, and comes back" {
+	s=$(ask)
+	epd-decode -n 1 "$s" >/dev/null
+	b=$(epd-fork "$s")
+	want=$(epd-decode -n 2 "$b")
+	pages=$(epd-state show -j "$s" | jq .pages)
+	[ "$(runs)" -ge 3 ]
+	# The run of the prompt is the largest.
+	rm "$(find memory -path '*/w/w1/*' -type f -printf '%s %p\n' |
+		sort -n | tail -1 | cut -d' ' -f2)"
+	missing=$(epd-state show -j "$s" | jq .pages_missing)
+	[ "$missing" -gt 0 ]
+	[ "$missing" -lt "$pages" ]
+	epd-handoff -v "$s" plan 2>err
+	grep -qE "^$((pages - missing)) pages linked, 0 copied \(0 B\), \
+$missing to be computed$" err
+	epd-state show -j plan/s1 |
+		jq -e ".pages == $pages and .pages_missing == $missing"
+	epd-state check
+	epd-state gc
+	[ "$(epd-decode -n 2 plan/s1)" = "$want" ]
+	epd-state show -j plan/s1 | jq -e '.pages_missing == 0'
+}
+
 @test "its time to live goes along" {
 	s=$(ask 'What is it?' --ttl 1h)
 	want=$(epd-state show -j "$s" | jq .ttl_deadline_ms)

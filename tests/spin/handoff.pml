@@ -7,13 +7,28 @@
  * else an agent knows is its view, which may be as old as it likes: that is a
  * frozen process.  Killed, it has no view.  A machine that goes down takes the
  * views of its agents along; the logs stay.  A half that is rolled back leaves
- * no trace in its log.
+ * no trace in its log, and whoever still has the old view may make another one.
+ * What the target adopted is offered again by a source that had rolled back.
+ *
+ * There is one owner, and it is not lost, whatever happens and as long as nobody
+ * adopts.  By adopting a person takes the target's half for its own, whatever the
+ * source, which is down or cut off, has decided:
+ *   committed: it is the target's all the same;
+ *   nothing: it commits when it next sees the target;
+ *   rolled back, before it or after it by one who could not see that: both have
+ *	it (twice), until they see each other.  Then the source commits too, if its
+ *	state is as it was offered, at rest; if it has gone on, both keep theirs.
+ * That is the only way to two owners, and one state of the target's a hand-off.
  *
  *	IDS	hand-offs tried, one after another, each with a new id
  *	HALVES	states that may come to be at the target
  *	SA, TA	agents at the source and at the target, for each hand-off
  *	ADOPT	0: no person adopts; 1: only if the source, down, is undecided;
  *		2: if the source is down; 3: at any time
+ *	UNSEEN	1: a person rolls back when the target cannot be looked at
+ *	ABSENT	1: a target that never had a record may go for good
+ *	CUT	1: the two may not see each other though neither is down
+ *	STRICT	1: nothing makes two owners
  *	ASK	1: the source rolls back only when the target has agreed
  *	MUTANT	a guard left out, see ./mutants
  */
@@ -32,10 +47,22 @@
 #define TA 2
 #endif
 #ifndef ADOPT
-#define ADOPT 1
+#define ADOPT 2
 #endif
 #ifndef ASK
 #define ASK 0
+#endif
+#ifndef UNSEEN
+#define UNSEEN !ASK
+#endif
+#ifndef ABSENT
+#define ABSENT !ASK
+#endif
+#ifndef CUT
+#define CUT 0
+#endif
+#ifndef STRICT
+#define STRICT ASK
 #endif
 #ifndef MUTANT
 #define MUTANT 0
@@ -68,15 +95,19 @@ byte pin;			/* the hand-off that state 0 is pinned by */
 byte word[IDS + 1];
 byte phase[IDS + 1];
 byte half[IDS + 1];		/* the target's state, while it has a phase */
+byte offered[IDS + 1];		/* the version, which both halves record */
 byte wet;			/* a commit that is written and not yet flushed */
 byte view[AGENTS];
 bool up[2] = true;
+bool cut;
+bool absent;			/* the target's workflow is no more */
 byte ids, states;		/* the last given out */
 byte quiet;
 /* Kept by no log: */
 byte done[IDS + 1];		/* 1: committed, 2: aborted, at the source */
 bool took[IDS + 1];		/* the target has the state, or had it */
-bool gone;			/* its owner let it go */
+bool twice[IDS + 1];		/* and so has the source, which rolled back */
+byte gone;			/* owners that let it go */
 byte i;
 
 #define SUP up[0]
@@ -89,20 +120,31 @@ byte i;
 /* An agent's view of the target: 0, or its phase and 1. */
 #define TARGET_SAYS(h) (1 + phase[h])
 #define SAW_TARGET(p) (view[me] == 1 + (p))
+#define IN_SIGHT (SUP && TUP && !cut)
+/* Of an adoption: who could not look, or had looked before it. */
+#define UNKNOWING (!IN_SIGHT || (view[me] && !SAW_TARGET(H_ADOPTED)))
 /* Of the source: its word and 1, and the half that stood here meanwhile. */
 #if MUTANT == 5
 #define WORD(h) (wet == h -> W_COMMITTED : word[h])
 #else
 #define WORD(h) word[h]
 #endif
-#define SOURCE_SAYS(h) (1 + WORD(h) + 8 * half[h])
+#define SPENT 32		/* that the source's state is not what was offered */
+#define SOURCE_SAYS(h) (1 + WORD(h) + 8 * half[h] + \
+	(phase[h] == H_ADOPTED && HAS_GONE_ON(h) -> SPENT : 0))
 #define SAW_ONCE(w) ((view[me] & 7) == 1 + (w))
-#define SAW_SOURCE(w) (view[me] == 1 + (w) + 8 * half[hand])
+#define SAW_SOURCE(w) ((view[me] & 31) == 1 + (w) + 8 * half[hand])
+#define HAS_GONE_ON(h) (life[0] == FREE || life[0] == ABORTED || \
+	version[0] != offered[h])
 
 #define SOURCE_OWNS (life[0] != FREE && !pinned[0])
 #define TARGET_OWNS(s) (life[s] != NONE && life[s] != FREE && !pinned[s])
 #define TARGET_WILL(h) (phase[h] == H_READY && done[h] == 1 && !took[h])
 #define UNDECIDED(h) (word[h] || phase[h] == H_READY)
+/* Both have it, and would not if the source could commit. */
+#define WAITING(h) (twice[h] && !HAS_GONE_ON(h))
+#define LEFT(h) (!ASK && phase[h] && !WAITING(h))
+#define UNSETTLED(h) (WAITING(h) && life[0] == ACTIVE)
 #if HALVES == 2
 #define OWNERS (SOURCE_OWNS + TARGET_OWNS(1) + TARGET_OWNS(2))
 #define PINS (pinned[0] || pinned[1] || pinned[2])
@@ -112,14 +154,16 @@ byte i;
 #endif
 #if IDS == 1
 #define ANY(f) (f(1))
+#define TWICE twice[1]
 #else
 #define ANY(f) (f(1) || f(2))
+#define TWICE (twice[1] + twice[2])
 #endif
 
 /* At every point: one owner at most, and none is lost. */
 inline check()
 {
-	assert(OWNERS <= 1);
+	assert(OWNERS <= 1 + TWICE);
 	assert(OWNERS || life[0] != FREE || ANY(TARGET_WILL) || gone)
 }
 
@@ -137,7 +181,7 @@ inline move(s, from, to, verb)
 inline change(s, from, to, verb)
 {
 	move(s, from, to, verb);
-	gone = gone || life[s] == FREE;
+	gone = gone + (life[s] == FREE);
 	check()
 }
 
@@ -160,11 +204,17 @@ inline release(s, from, to)
 
 inline prepare(h, from, to)
 {
-	ids = h;
+	if
+	:: h > ids ->
+		ids = h;
+		offered[h] = version[0];
+		view[me] = 1 + H_NONE	/* nobody can have seen it yet */
+	:: else ->
+		twice[h] = 0
+	fi;
 	pin = h;
 	pinned[0] = 1;
 	word[h] = W_PREPARED;
-	view[me] = 1 + H_NONE;		/* nobody can have seen it yet */
 	move(0, from, to, V_PREPARE);
 	check()
 }
@@ -174,7 +224,7 @@ inline ready(h, from, to)
 	states++;
 	half[h] = states;
 	phase[h] = H_READY;
-	version[states] = version[0];
+	version[states] = offered[h];
 	pinned[states] = 1;
 	move(states, from, to, V_READY);
 	check()
@@ -186,7 +236,7 @@ inline commit(s, from, to)
 	pinned[s] = 0;
 	if
 	:: s == 0 ->
-		assert(done[wet] == 0);
+		assert(done[wet] == 0 || (done[wet] == 2 && took[wet]));
 		assert(phase[wet] == H_READY || phase[wet] == H_ADOPTED);
 		assert(version[half[wet]] == version[0]);
 		done[wet] = 1;
@@ -208,8 +258,9 @@ inline undo(s, from, to)
 	if
 	:: to == ABORTED -> skip
 	:: to != ABORTED && s == 0 ->
-		assert(done[pin] == 0);
+		assert(done[pin] == 0 || (done[pin] == 2 && took[pin]));
 		done[pin] = 2;
+		twice[pin] = !STRICT && phase[pin] == H_ADOPTED && UNKNOWING;
 		word[pin] = W_NONE;
 		pin = 0;
 		pinned[0] = 0
@@ -258,7 +309,15 @@ inline undo(s, from, to)
 #else
 #define FRESH_ID (hand == ids + 1)
 #endif
-#define CAN_PREPARE(s, from, to) (!quiet && SUP && !wet && !pinned[0] && FRESH_ID)
+#if MUTANT == 17
+#define AS_OFFERED true
+#else
+#define AS_OFFERED (version[0] == offered[hand])
+#endif
+#define AGAIN (!ASK && hand <= ids && word[hand] == W_NONE && \
+	SAW_TARGET(H_ADOPTED) && AS_OFFERED)
+#define CAN_PREPARE(s, from, to) (SUP && !wet && !pinned[0] && \
+	(AGAIN || !quiet && FRESH_ID))
 #define DO_PREPARE(s, from, to) prepare(hand, from, to)
 /* The state is the target's next: there is no other way to begin one. */
 #if MUTANT == 13
@@ -294,14 +353,22 @@ inline undo(s, from, to)
 	COMMIT_SEEN)
 #define DO_COMMIT(s, from, to) commit(s, from, to)
 
-/* The source must have looked at the target, or never have been down since. */
+/*
+ * The source must have looked at the target, or never have been down since; or
+ * there is nothing to be looked at, now or for good.
+ */
+#if MUTANT == 20
+#define BLINDLY (UNSEEN && !quiet && !IN_SIGHT)
+#else
+#define BLINDLY (UNSEEN && !quiet && !IN_SIGHT || absent)
+#endif
 #if MUTANT == 9
-#define MAY_ROLL_BACK (quiet != FORWARD)
+#define MAY_ROLL_BACK (quiet != FORWARD || absent)
 #elif ASK
 #define MAY_ROLL_BACK (word[pin] == W_ASKED && SAW_TARGET(H_REFUSED))
 #else
-#define MAY_ROLL_BACK (view[me] && !SAW_TARGET(H_ADOPTED) && (quiet != FORWARD || \
-	SAW_TARGET(H_NONE) && states == HALVES))
+#define MAY_ROLL_BACK (BLINDLY || view[me] && !SAW_TARGET(H_ADOPTED) && \
+	(quiet != FORWARD || SAW_TARGET(H_NONE) && states == HALVES))
 #endif
 /* The target gives up what the source, asked after READY, knows nothing of. */
 #if MUTANT == 10
@@ -328,8 +395,14 @@ inline undo(s, from, to)
 #else
 #define SOURCE_FORGOT SAW_SOURCE(W_NONE)
 #endif
+/* What the source, which rolled back, could still offer is not forgotten. */
+#if MUTANT == 18
+#define NO_MORE_OFFERED true
+#else
+#define NO_MORE_OFFERED (phase[hand] == H_COMMITTED || (view[me] & SPENT))
+#endif
 
-#define LOOK(what) :: d_step { SUP && TUP && view[me] != what -> view[me] = what }
+#define LOOK(what) :: d_step { IN_SIGHT && view[me] != what -> view[me] = what }
 #define KILLED :: d_step { !quiet && view[me] -> view[me] = 0 }
 
 proctype source(byte me, hand)
@@ -363,7 +436,7 @@ end:	do
 	MOVES_ABORT(half[hand])
 #if !ASK
 	:: d_step { TUP && (phase[hand] == H_COMMITTED ||
-		phase[hand] == H_ADOPTED) && SOURCE_FORGOT ->
+		phase[hand] == H_ADOPTED) && SOURCE_FORGOT && NO_MORE_OFFERED ->
 		phase[hand] = H_NONE; half[hand] = 0; check() }
 #else
 	/* Asked before it was ready: it never will be. */
@@ -389,12 +462,21 @@ end:	do
 	od
 }
 
-/* Without the source: the target's half becomes its own. */
-#define ADOPTABLE(h) (!quiet && TUP && phase[h] == H_READY && \
-	MAY(LIFE(half[h]), ACTIVE, COMMIT) && (ADOPT == 3 || !SUP && \
+/*
+ * Without the source: the target's half becomes its own, if the state was not its
+ * own already, as its log tells.
+ */
+#if MUTANT == 19
+#define CAME_LATE(h) false
+#else
+#define CAME_LATE(h) took[h]
+#endif
+#define ADOPTABLE(h) (!quiet && TUP && phase[h] == H_READY && !CAME_LATE(h) && \
+	MAY(LIFE(half[h]), ACTIVE, COMMIT) && (ADOPT == 3 || (!SUP || cut) && \
 	(ADOPT == 2 || word[h] == W_PREPARED)))
 #define ADOPT_ONE(h) :: d_step { ADOPTABLE(h) -> phase[h] = H_ADOPTED; \
-	life[half[h]] = ACTIVE; pinned[half[h]] = 0; took[h] = 1; check() }
+	life[half[h]] = ACTIVE; pinned[half[h]] = 0; took[h] = 1; \
+	twice[h] = !STRICT && done[h] == 2; check() }
 
 inline go_down(m, first, last)
 {
@@ -413,8 +495,15 @@ end:	do
 	:: d_step { !quiet && SUP -> go_down(0, 0, SOURCES - 1) }
 	:: d_step { !quiet && TUP -> go_down(1, SOURCES, AGENTS - 1) }
 	:: d_step { !quiet && !SUP -> SUP = 1 }
-	:: d_step { !quiet && !TUP -> TUP = 1 }
+	:: d_step { !quiet && !TUP && !absent -> TUP = 1 }
 	:: d_step { !quiet && wet -> wet = 0 }
+#if CUT
+	:: d_step { !quiet -> cut = !cut }
+#endif
+#if ABSENT
+	:: d_step { !quiet && !absent && states == 0 -> absent = 1;
+		go_down(1, SOURCES, AGENTS - 1) }
+#endif
 	MOVES_COMMIT(0)
 #if ADOPT
 	ADOPT_ONE(1)
@@ -422,12 +511,13 @@ end:	do
 	ADOPT_ONE(2)
 #endif
 #endif
-	:: d_step { !quiet -> quiet = FORWARD; SUP = 1; TUP = 1 }
-	:: d_step { !quiet -> quiet = BACK; SUP = 1; TUP = 1 }
+	:: d_step { !quiet -> quiet = FORWARD; SUP = 1; TUP = !absent; cut = 0 }
+	:: d_step { !quiet -> quiet = BACK; SUP = 1; TUP = !absent; cut = 0 }
 	/* All are up again and have done what they can: nothing hangs. */
 	:: timeout -> d_step {
-		assert(!ANY(UNDECIDED) && !PINS);
-		assert(OWNERS + gone == 1)
+		assert(!ANY(UNDECIDED) && !PINS && !ANY(LEFT));
+		assert(OWNERS + gone == 1 + TWICE);
+		assert(!ANY(UNSETTLED))
 	}; break
 	od
 }

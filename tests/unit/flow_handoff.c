@@ -444,20 +444,20 @@ TEST(every_step_again)
 	/* What the second pulled in vain is gone again. */
 	CHECK_INT(hand_runs(&h, 1), 2);
 	for (int i = 0; i < 4; i++)
-		CHECK_INT(epd_shard_commit(p[i % 2].src.w.shard, out.id,
+		CHECK_INT(epd_shard_commit_at(p[i % 2].src.w.shard, out.id, 0,
 		    &h.k.why), 0);
-	CHECK_INT(epd_shard_rollback(p[1].src.w.shard, out.id, "too late",
+	CHECK_INT(epd_shard_rollback_at(p[1].src.w.shard, out.id, 0, "too late",
 	    &h.k.why), EPD_EABORTED);
 	for (int i = 0; i < 4; i++)
-		CHECK_INT(epd_shard_commit(p[i % 2].dst.w.shard, out.id,
+		CHECK_INT(epd_shard_commit_at(p[i % 2].dst.w.shard, out.id, 0,
 		    &h.k.why), 0);
-	CHECK_INT(epd_shard_rollback(p[1].dst.w.shard, out.id, "too late",
+	CHECK_INT(epd_shard_rollback_at(p[1].dst.w.shard, out.id, 0, "too late",
 	    &h.k.why), EPD_EABORTED);
 	for (int i = 0; i < 4; i++)
-		CHECK_INT(epd_shard_forget(p[i % 2].src.w.shard, out.id,
+		CHECK_INT(epd_shard_forget_at(p[i % 2].src.w.shard, out.id, 0,
 		    &h.k.why), 0);
 	for (int i = 0; i < 4; i++)
-		CHECK_INT(epd_shard_forget(p[i % 2].dst.w.shard, out.id,
+		CHECK_INT(epd_shard_forget_at(p[i % 2].dst.w.shard, out.id, 0,
 		    &h.k.why), 0);
 	for (int i = 0; i < 2; i++) {
 		CHECK_INT(epd_pair_drive(p + i, EPD_GOAL_SETTLE, "",
@@ -790,7 +790,7 @@ TEST(a_target_that_is_away_when_it_was_committed)
 
 	CHECK_INT(offered(&h, b, 1, &out), 0);
 	CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0, kit_why(&h.k)), 0);
-	CHECK_INT(epd_shard_commit(w.shard, out.id, &h.k.why), 0);
+	CHECK_INT(epd_shard_commit_at(w.shard, out.id, 0, &h.k.why), 0);
 	epd_workflow_close(&w);
 	hand_away(&h, 1, 1);
 	CHECK_INT(hand_commit(&h, 0, out.id, &out), EPD_ETIMEOUT);
@@ -822,7 +822,7 @@ orphaned(int committed, int expired)
 	if (committed) {
 		CHECK_INT(epd_workflow_open(&w, h.k.s, "w1", 0,
 		    kit_why(&h.k)), 0);
-		CHECK_INT(epd_shard_commit(w.shard, out.id, &h.k.why), 0);
+		CHECK_INT(epd_shard_commit_at(w.shard, out.id, 0, &h.k.why), 0);
 		epd_workflow_close(&w);
 	}
 	epd_clock_sleep_ns(2000000);
@@ -1255,9 +1255,11 @@ go_half_way(struct epd_store *s)
 		if (rc == 0 && !p.dst.h.phase)
 			rc = epd_pair_pull(&p, NULL);
 		if (rc == 0)
-			rc = epd_shard_commit(p.src.w.shard, rival.id, NULL);
+			rc = epd_shard_commit_at(p.src.w.shard, rival.id, 0,
+			    NULL);
 		if (rc == 0)
-			rc = epd_shard_commit(p.dst.w.shard, rival.id, NULL);
+			rc = epd_shard_commit_at(p.dst.w.shard, rival.id, 0,
+			    NULL);
 		epd_pair_close(&p);
 	}
 	epd_workflow_close(&w);

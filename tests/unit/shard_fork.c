@@ -468,7 +468,7 @@ TEST(refusals)
 	CHECK_INT(epd_shard_prepare(s, &half, NULL), 0);
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_ESTATUS);
 	CHECK_STR(why.text, "s1: mid-hand-off, until that is decided");
-	CHECK_INT(epd_shard_rollback(s, half.id, "", NULL), 0);
+	CHECK_INT(epd_shard_rollback_at(s, half.id, 0, "", NULL), 0);
 	CHECK_INT(first, 77);
 	CHECK_INT(shard_open(&r, dir, 1), 0);
 	CHECK_INT(epd_shard_fork(r, &f, &first, &why), -EROFS);

@@ -156,19 +156,19 @@ TEST(the_whole_way)
 	CHECK_INT(epd_shard_version(p.s[T], 2, 0, &v), 0);
 	CHECK(v.nlinks == 2 && v.run == 30 && v.node == 2);
 	CHECK(both_same(&p));
-	CHECK_INT(epd_shard_commit(p.s[S], p.half[S].id, NULL), 0);
+	CHECK_INT(epd_shard_commit_at(p.s[S], p.half[S].id, 0, NULL), 0);
 	CHECK_INT(status(&p, S, 1), 0);
 	CHECK_INT(hold_nodes(p.s[S]), 0);
 	epd_shard_tell(p.s[S], hold_freed, told);
 	CHECK(told[5] == 1 && told[6] == 1);
 	CHECK_INT(phase(&p, S), EPD_COMMITTED);
 	CHECK(both_same(&p));
-	CHECK_INT(epd_shard_commit(p.s[T], p.half[T].id, NULL), 0);
+	CHECK_INT(epd_shard_commit_at(p.s[T], p.half[T].id, 0, NULL), 0);
 	CHECK_INT(status(&p, T, 2), EPD_ACTIVE);
 	CHECK_INT(shard_advance(p.s[T], 2, 1, 0, 8, 9, &version), 0);
 	CHECK(both_same(&p));
-	CHECK_INT(epd_shard_forget(p.s[S], p.half[S].id, NULL), 0);
-	CHECK_INT(epd_shard_forget(p.s[T], p.half[T].id, NULL), 0);
+	CHECK_INT(epd_shard_forget_at(p.s[S], p.half[S].id, 0, NULL), 0);
+	CHECK_INT(epd_shard_forget_at(p.s[T], p.half[T].id, 0, NULL), 0);
 	CHECK_INT(epd_shard_handoff_next(p.s[S], 0, &h), -ENOENT);
 	CHECK_INT(epd_shard_handoff_next(p.s[T], 0, &h), -ENOENT);
 	CHECK(both_same(&p));
@@ -177,10 +177,10 @@ TEST(the_whole_way)
 	CHECK_INT(pair_open(&p), 0);
 	CHECK_INT(epd_shard_prepare(p.s[S], &p.half[S], NULL), 0);
 	CHECK_INT(ready(&p, &id), 0);
-	CHECK_INT(epd_shard_rollback(p.s[S], p.half[S].id, "too late", NULL),
-	    0);
+	CHECK_INT(epd_shard_rollback_at(p.s[S], p.half[S].id, 0, "too late",
+	    NULL), 0);
 	CHECK_INT(epd_shard_adopt(p.s[T], p.half[T].id, "by hand", NULL), 0);
-	CHECK_INT(epd_shard_forget(p.s[T], p.half[T].id, NULL), 0);
+	CHECK_INT(epd_shard_forget_at(p.s[T], p.half[T].id, 0, NULL), 0);
 	CHECK_INT(epd_shard_walk(p.s[S], tell_record, text, NULL), 0);
 	CHECK_STR(text, "create s1@1 0.0 1 \nadvance s1@2 0.0 1 \n"
 	    "prepare s1@2 1.1 1 \nabort s1@0 1.1 1 too late\n");
@@ -208,13 +208,13 @@ call(struct pair *p, int k, int what, uint32_t *id)
 		return k == S ? epd_shard_prepare(p->s[S], &p->half[S], NULL) :
 		    ready(p, id);
 	case COMMIT:
-		return epd_shard_commit(p->s[k], h, NULL);
+		return epd_shard_commit_at(p->s[k], h, 0, NULL);
 	case ROLLBACK:
-		return epd_shard_rollback(p->s[k], h, "", NULL);
+		return epd_shard_rollback_at(p->s[k], h, 0, "", NULL);
 	case ADOPT:
 		return epd_shard_adopt(p->s[k], h, "", NULL);
 	default:
-		return epd_shard_forget(p->s[k], h, NULL);
+		return epd_shard_forget_at(p->s[k], h, 0, NULL);
 	}
 }
 
@@ -368,8 +368,8 @@ TEST(pins)
 			CHECK_INT(hold_open(&p.s[k], p.dir[k], p.procs), 0);
 		}
 	}
-	CHECK_INT(epd_shard_rollback(p.s[S], p.half[S].id, "", NULL), 0);
-	CHECK_INT(epd_shard_commit(p.s[T], p.half[T].id, NULL), 0);
+	CHECK_INT(epd_shard_rollback_at(p.s[S], p.half[S].id, 0, "", NULL), 0);
+	CHECK_INT(epd_shard_commit_at(p.s[T], p.half[T].id, 0, NULL), 0);
 	CHECK_INT(shard_advance(p.s[S], 1, 2, 0, 1, 0, &version), 0);
 	CHECK_INT(shard_advance(p.s[T], id, 1, 0, 1, 0, &version), 0);
 	CHECK_INT(epd_shard_suspect(p.s[S], 1, "", NULL), 0);
@@ -406,10 +406,10 @@ TEST(time_to_live)
 	p.half[S].id[8] ^= 1;
 	CHECK_INT(epd_shard_prepare(p.s[S], &p.half[S], NULL), EPD_ENOSTATE);
 	p.half[S].id[8] ^= 1;
-	CHECK_INT(epd_shard_rollback(p.s[S], p.half[S].id, "", NULL), 0);
+	CHECK_INT(epd_shard_rollback_at(p.s[S], p.half[S].id, 0, "", NULL), 0);
 	CHECK_INT(epd_shard_expire(p.s[S], hold_freed, told, NULL), 1);
 	CHECK_INT(told[8], 1);
-	CHECK_INT(epd_shard_commit(p.s[T], p.half[T].id, NULL), 0);
+	CHECK_INT(epd_shard_commit_at(p.s[T], p.half[T].id, 0, NULL), 0);
 	CHECK_INT(epd_shard_expire(p.s[T], hold_freed, told, NULL), 1);
 	CHECK_INT(told[8], 2);
 	CHECK(both_same(&p));
@@ -434,10 +434,10 @@ TEST(rolled_back_leaves_nothing)
 		CHECK(hold_hash(p.s[S]) != a && hold_hash(p.s[T]) != b);
 		if (i == 1)
 			CHECK(both_same(&p));
-		CHECK_INT(epd_shard_rollback(p.s[T], p.half[T].id, "", NULL),
-		    0);
-		CHECK_INT(epd_shard_rollback(p.s[S], p.half[S].id, "", NULL),
-		    0);
+		CHECK_INT(epd_shard_rollback_at(p.s[T], p.half[T].id, 0, "",
+		    NULL), 0);
+		CHECK_INT(epd_shard_rollback_at(p.s[S], p.half[S].id, 0, "",
+		    NULL), 0);
 		CHECK(hold_hash(p.s[S]) == a && hold_hash(p.s[T]) == b);
 		epd_shard_tell(p.s[T], hold_freed, told);
 		for (int k = 30; k < 39; k++)
@@ -475,8 +475,8 @@ TEST(adopting_raises_the_term)
 	    "create s3@1 0.0 2 \n"));
 	CHECK(both_same(&p));
 	/* The source comes back, and commits to it. */
-	CHECK_INT(epd_shard_commit(p.s[S], p.half[S].id, NULL), 0);
-	CHECK_INT(epd_shard_rollback(p.s[T], p.half[T].id, "", NULL),
+	CHECK_INT(epd_shard_commit_at(p.s[S], p.half[S].id, 0, NULL), 0);
+	CHECK_INT(epd_shard_rollback_at(p.s[T], p.half[T].id, 0, "", NULL),
 	    EPD_EABORTED);
 	epd_shard_close(p.s[T]);
 	CHECK_INT(hold_open(&p.s[T], p.dir[T], p.procs), 0);
@@ -526,7 +526,8 @@ TEST(what_may_not_begin)
 	CHECK_INT(epd_shard_prepare(p.s[S], &h, &why), -EINVAL);
 	CHECK_INT(epd_shard_ready(p.s[T], &h, &traits, shard_make(&m, 1, 0),
 	    &id, &why), EPD_ETOOBIG);
-	CHECK_INT(epd_shard_rollback(p.s[S], h.id, big, &why), EPD_ETOOBIG);
+	CHECK_INT(epd_shard_rollback_at(p.s[S], h.id, 0, big, &why),
+	    EPD_ETOOBIG);
 	CHECK_INT(id, 77);
 	CHECK_INT(epd_shard_lsn(p.s[S]), lsn);
 	CHECK_INT(epd_shard_lease(p.s[S], 1, 0, EPD_LEASE_DECODE, 600000,
@@ -575,9 +576,9 @@ TEST(halves_in_their_order)
 		CHECK_INT(epd_shard_prepare(p.s[S], &p.half[S], NULL), 0);
 	}
 	halves(&p, 3, 0, 0);
-	CHECK_INT(epd_shard_rollback(p.s[S], p.half[S].id, "", NULL), 0);
+	CHECK_INT(epd_shard_rollback_at(p.s[S], p.half[S].id, 0, "", NULL), 0);
 	halves(&p, 1, 0, 0);
-	CHECK_INT(epd_shard_commit(p.s[S], p.half[S].id, NULL), 0);
+	CHECK_INT(epd_shard_commit_at(p.s[S], p.half[S].id, 0, NULL), 0);
 	for (int n = 1; n <= 5; n++) {
 		if (n == 3)
 			continue;
@@ -601,10 +602,10 @@ step(struct pair *p, int k, uint32_t *id)
 	switch (k) {
 	case 0: return epd_shard_prepare(p->s[S], &p->half[S], NULL);
 	case 1: return ready(p, id);
-	case 2: return epd_shard_commit(p->s[S], p->half[S].id, NULL);
-	case 3: return epd_shard_commit(p->s[T], p->half[T].id, NULL);
-	case 4: return epd_shard_forget(p->s[S], p->half[S].id, NULL);
-	default: return epd_shard_forget(p->s[T], p->half[T].id, NULL);
+	case 2: return epd_shard_commit_at(p->s[S], p->half[S].id, 0, NULL);
+	case 3: return epd_shard_commit_at(p->s[T], p->half[T].id, 0, NULL);
+	case 4: return epd_shard_forget_at(p->s[S], p->half[S].id, 0, NULL);
+	default: return epd_shard_forget_at(p->s[T], p->half[T].id, 0, NULL);
 	}
 }
 
@@ -619,20 +620,20 @@ finish(struct pair *p, int on)
 	int a = phase(p, S), b = phase(p, T), rc = 0;
 
 	if (a == EPD_PREPARED && b == EPD_READY && on)
-		rc = epd_shard_commit(p->s[S], id, NULL);
+		rc = epd_shard_commit_at(p->s[S], id, 0, NULL);
 	else if (a == EPD_PREPARED && (b == EPD_ADOPTED ||
 	    b == EPD_COMMITTED))
-		rc = epd_shard_commit(p->s[S], id, NULL);
+		rc = epd_shard_commit_at(p->s[S], id, 0, NULL);
 	else if (a == EPD_PREPARED)
-		rc = epd_shard_rollback(p->s[S], id, "", NULL);
+		rc = epd_shard_rollback_at(p->s[S], id, 0, "", NULL);
 	a = phase(p, S);
 	if (!rc && b == EPD_READY)
 		rc = a == EPD_COMMITTED ?
-		    epd_shard_commit(p->s[T], id, NULL) :
-		    epd_shard_rollback(p->s[T], id, "", NULL);
+		    epd_shard_commit_at(p->s[T], id, 0, NULL) :
+		    epd_shard_rollback_at(p->s[T], id, 0, "", NULL);
 	if (!rc)
-		rc = epd_shard_forget(p->s[S], id, NULL);
-	return rc ? rc : epd_shard_forget(p->s[T], id, NULL);
+		rc = epd_shard_forget_at(p->s[S], id, 0, NULL);
+	return rc ? rc : epd_shard_forget_at(p->s[T], id, 0, NULL);
 }
 
 /* As a crash may have left both; on: see finish. */
@@ -721,9 +722,9 @@ TEST(cut_anywhere)
 		CHECK_INT(fstatat(p.dir[S], "log.00000001", &st, 0), 0);
 		n[i] = st.st_size;
 		CHECK_INT(i == 0 ? epd_shard_prepare(p.s[S], &p.half[S],
-		    NULL) : i == 1 ? epd_shard_commit(p.s[S], p.half[S].id,
-		    NULL) : i == 2 ? epd_shard_forget(p.s[S], p.half[S].id,
-		    NULL) : 0, 0);
+		    NULL) : i == 1 ? epd_shard_commit_at(p.s[S],
+		    p.half[S].id, 0, NULL) : i == 2 ? epd_shard_forget_at(
+		    p.s[S], p.half[S].id, 0, NULL) : 0, 0);
 	}
 	CHECK_INT(shard_grab(&im, p.dir[S]), 0);
 	epd_shard_close(p.s[S]);

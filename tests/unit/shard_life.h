@@ -197,7 +197,7 @@ life_commit(struct life *p, uint32_t id, const struct epd_state_move *m)
 
 	life_offer(p, &h, n);
 	CHECK_INT(adopted ? epd_shard_adopt(p->s, h.id, m->reason, NULL) :
-	    epd_shard_commit(p->s, h.id, NULL), 0);
+	    epd_shard_commit_at(p->s, h.id, 0, NULL), 0);
 	p->half[n].decided = 1;
 	p->state[id].half = 0;
 	p->moved = 1;
@@ -213,7 +213,8 @@ life_abort(struct life *p, uint32_t id, const struct epd_state_move *m)
 		CHECK_INT(epd_shard_abort(p->s, id, m->reason, NULL), 0);
 	} else {
 		life_offer(p, &h, p->state[id].half);
-		CHECK_INT(epd_shard_rollback(p->s, h.id, m->reason, NULL), 0);
+		CHECK_INT(epd_shard_rollback_at(p->s, h.id, 0, m->reason,
+		    NULL), 0);
 		p->state[id].half = 0;
 	}
 	p->moved = 1;
@@ -308,7 +309,7 @@ life_between(struct life *p, uint32_t id)
 
 	if (n && p->half[n].decided) {
 		life_offer(p, &h, n);
-		CHECK_INT(epd_shard_forget(p->s, h.id, NULL), 0);
+		CHECK_INT(epd_shard_forget_at(p->s, h.id, 0, NULL), 0);
 	}
 	if (s->lease && life_die(p, 3) == 0) {
 		CHECK_INT(epd_shard_renew(p->s, s->lease, LIFE_LONG, NULL), 0);

@@ -82,14 +82,14 @@ hold_op(struct epd_shard *s, int k)
 	case 9: return epd_shard_lease(s, 3, 1, EPD_LEASE_TRANSFER, 1000,
 	    &lease, NULL);
 	case 10: return epd_shard_release(s, 3, "", NULL, NULL, NULL);
-	case 11: return epd_shard_commit(s, one, NULL);
+	case 11: return epd_shard_commit_at(s, one, 0, NULL);
 	case 12: return epd_shard_adopt(s, two, "", NULL);
-	case 13: return epd_shard_forget(s, one, NULL);
+	case 13: return epd_shard_forget_at(s, one, 0, NULL);
 	case 14: return epd_shard_suspect(s, 4, "no image", NULL);
 	case 15: return epd_shard_clear(s, 4, "", NULL);
 	case 16: return epd_shard_drop(s, hold_lease_of(s, 3), "", NULL);
 	case 17: return hold_begin(s, 3, 1);
-	case 18: return epd_shard_rollback(s, three, "", NULL);
+	case 18: return epd_shard_rollback_at(s, three, 0, "", NULL);
 	case 19: return epd_shard_abort(s, 5, "", NULL);
 	default: return epd_shard_lease(s, 4, 0, EPD_LEASE_DECODE, 1000,
 	    &lease, NULL);
