@@ -146,6 +146,8 @@ offer_again(struct epd_pair *p, struct epd_why *why)
 
 	memcpy(h.id, p->id, 16);
 	memcpy(h.peer, p->dst.uuid, 16);
+	if (p->src.s != p->dst.s)
+		memcpy(h.home, p->dst.s->uuid, 16);
 	return epd_shard_prepare(p->src.w.shard, &h, why);
 }
 
@@ -283,6 +285,8 @@ pull(struct epd_pair *p, struct epd_whole *f, struct epd_why *why)
 
 	memcpy(h.id, p->id, 16);
 	memcpy(h.peer, p->src.uuid, 16);
+	if (p->src.s != p->dst.s)
+		memcpy(h.home, p->src.s->uuid, 16);
 	memcpy(h.boot, p->src.h.boot, 16);
 	note(p, text);
 	f->v.note = epd_span_str(text);

@@ -140,6 +140,8 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 	if (rc < 0)
 		return epd_why(why, rc, "boot id: %s", epd_strerror(rc));
 	memcpy(h->peer, dst->uuid, 16);
+	if (!dst->near)
+		memcpy(h->home, dst->s->uuid, 16);
 	return epd_shard_prepare(src->shard, h, why);
 }
 

@@ -27,10 +27,20 @@ open_store(struct epd_half *half, struct epd_store *near, int look)
 		.tenant = near->tenant, .log = near->log, .look = look,
 	};
 
-	if (strcmp(half->store, near->path))
-		return epd_store_open(&half->s, &o, &half->why);
+	static const uint8_t here[16];
+	int rc;
+
 	half->s = near;
-	return 0;
+	if (strcmp(half->store, near->path) &&
+	    (rc = epd_store_open(&half->s, &o, &half->why)) < 0)
+		return rc;
+	if (!memcmp(half->home, here, 16) ||
+	    !memcmp(half->home, half->s->uuid, 16))
+		return 0;
+	if (half->s != near)
+		epd_store_close(half->s);
+	return epd_why(&half->why, EPD_ENOTHING, "%s: another store is there "
+	    "now", half->store);
 }
 
 /* The workflow, if it is the one meant. */
@@ -92,6 +102,7 @@ epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
 	near->near = 1;
 	epd_shard_uuid(w->shard, near->uuid);
 	memcpy(far->uuid, h->peer, 16);
+	memcpy(far->home, h->home, 16);
 	reach(far, s);
 	return 0;
 }

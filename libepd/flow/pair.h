@@ -11,6 +11,7 @@ struct epd_half {
 	struct epd_store *s;		/* NULL: cannot be reached, for: */
 	int gone;
 	int absent;			/* its store is open, and has no such workflow */
+	uint8_t home[16];		/* the store that it must be, if it is another one */
 	struct epd_why why;
 	int near;			/* s and w are the caller's */
 	struct epd_workflow w;

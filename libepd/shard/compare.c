@@ -64,6 +64,7 @@ same_half(const struct epd_handoff *a, const struct epd_handoff *b)
 	    a->phase == b->phase && a->state == b->state &&
 	    a->version == b->version && a->lsn == b->lsn &&
 	    !memcmp(a->peer, b->peer, 16) &&
+	    !memcmp(a->home, b->home, 16) &&
 	    a->peer_state == b->peer_state &&
 	    a->peer_version == b->peer_version &&
 	    a->peer_lsn == b->peer_lsn && !strcmp(a->store, b->store) &&

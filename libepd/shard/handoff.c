@@ -16,6 +16,7 @@ same_offer(const struct epd_handoff *a, const struct epd_handoff *b)
 {
 	return !a->target && a->state == b->state &&
 	    a->version == b->version && !memcmp(a->peer, b->peer, 16) &&
+	    !memcmp(a->home, b->home, 16) &&
 	    !strcmp(a->store, b->store ? b->store : "") &&
 	    !strcmp(a->workflow, b->workflow ? b->workflow : "");
 }

@@ -41,7 +41,8 @@ struct epd_handoff {
 	uint32_t state, version;	/* here */
 	uint64_t lsn;			/* out: of its prepare or ready */
 	/* the other half */
-	uint8_t peer[16];		/* the workflow's uuid */
+	uint8_t peer[16];		/* the workflow's uuid, */
+	uint8_t home[16];		/* and its store's; zero: this one */
 	uint32_t peer_state, peer_version;	/* of the source; a source has 0 */
 	uint64_t peer_lsn;		/* the source's prepare; a source has 0 */
 	const char *store, *workflow;	/* the store's absolute path; its name */

@@ -155,6 +155,7 @@ epd_handoff_put(struct epd_buf *b, const struct epd_handoff *h)
 	epd_pack_u32(b, h->state);
 	epd_pack_u32(b, h->version);
 	epd_buf_put(b, h->peer, 16);
+	epd_buf_put(b, h->home, 16);
 	epd_pack_u32(b, h->peer_state);
 	epd_pack_u32(b, h->peer_version);
 	epd_pack_u64(b, h->peer_lsn);
@@ -178,6 +179,7 @@ epd_handoff_take(struct epd_cur *c, struct epd_handoff *out)
 	out->state = epd_unpack_u32(c);
 	out->version = epd_unpack_u32(c);
 	take16(c, out->peer);
+	take16(c, out->home);
 	out->peer_state = epd_unpack_u32(c);
 	out->peer_version = epd_unpack_u32(c);
 	out->peer_lsn = epd_unpack_u64(c);

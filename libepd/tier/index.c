@@ -181,6 +181,7 @@ place(const uint8_t *set, const struct epd_name *name, const char *workflow,
 	return has >= HINTS ? older : at ? at : oldest;
 }
 
+/* Or 0, where there is none left. */
 static uint64_t
 next_age(const uint8_t *set)
 {
@@ -189,7 +190,15 @@ next_age(const uint8_t *set)
 	for (const uint8_t *s = set; s < set + SET; s += SLOT)
 		if (valid(s) && age(s) > most)
 			most = age(s);
-	return most == UINT64_MAX ? most : most + 1;
+	return most + 1;
+}
+
+/* Ages that are used up are a liar's: the set begins again. */
+static int
+begin_again(struct epd_index *x, const struct epd_name *name, uint8_t *set)
+{
+	memset(set, 0, SET);
+	return epd_file_pwrite(x->fd, set, SET, set_at(x, name));
 }
 
 static int
@@ -199,6 +208,8 @@ put_page(struct epd_index *x, const struct epd_name *name, uint64_t run,
 	uint8_t set[SET], slot[SLOT] = { 0 };
 	int rc = read_set(x, name, set);
 
+	if (!rc && !next_age(set))
+		rc = begin_again(x, name, set);
 	if (rc)
 		return rc;
 	memcpy(slot, name->b, EPD_NAME);

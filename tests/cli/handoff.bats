@@ -210,6 +210,40 @@ $missing to be computed$" err
 	rm -rf other
 }
 
+@test "another store where one of the two was is a stranger: nobody decides by it" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --to other "$s" plan)
+	EPD_FAULT_CALL=pwrite EPD_FAULT_PATH="$EPD_STORE/w/w1/log" EPD_FAULT_NTH=1 \
+		LD_PRELOAD=$build/faults.so run -137 epd-handoff --commit "$id"
+	mv "$EPD_STORE" source
+	[ "$(epd-handoff --store other --adopt --reason 'it burnt' "$id")" = plan/s1 ]
+	mv source "$EPD_STORE"
+	# The target's place is taken; with a workflow of the same name, too.
+	mv other real
+	epd-prefill --store other -w else -p hello
+	for _ in 1 2; do
+		run --separate-stderr -3 epd-handoff --commit "$id"
+		[[ $stderr == *'another store is there now' ]]
+		epd-state gc
+		[[ $(epd-handoff --status) == *' PREPARED '*', unreachable' ]]
+		epd-prefill --store other -w plan -p hello
+	done
+	mv "$EPD_STORE" source
+	epd-prefill -w w1 -p hello
+	run -0 epd-state gc --store real
+	[ "$(epd-state ls --store real)" = plan/s1 ]
+	epd-handoff --store real --status | grep ' ADOPTED, unreachable'
+	# Each in its place again: one has it.
+	rm -rf other "$EPD_STORE"
+	mv real other
+	mv source "$EPD_STORE"
+	epd-state gc --store other
+	[ -z "$(epd-state ls)" ]
+	[ "$(epd-state ls --store other)" = plan/s1 ]
+	epd-state check --store other
+	rm -rf other
+}
+
 @test "what is refused, and how" {
 	s=$(ask)
 	run --separate-stderr -4 epd-handoff w1/s9 plan

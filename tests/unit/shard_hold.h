@@ -57,6 +57,7 @@ hold_pack_half(struct epd_buf *b, const struct epd_handoff *h)
 	    h->state, h->version, h->peer_state, h->peer_version, h->store,
 	    h->workflow, (unsigned long long)h->deadline_ms);
 	epd_buf_put(b, h->peer, 16);
+	epd_buf_put(b, h->home, 16);
 	epd_buf_put(b, h->boot, 16);
 }
 

@@ -61,6 +61,7 @@ life_offer(struct life *p, struct epd_handoff *h, int n)
 	memset(h->id, 0x40, 16);
 	memcpy(h->id, &n, sizeof n);
 	memset(h->peer, 5, 16);
+	memset(h->home, 6, 16);
 	p->half[n].decided = 0;
 }
 

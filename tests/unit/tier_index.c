@@ -351,6 +351,28 @@ forge(int fd, int at, const struct epd_page_entry *e, uint64_t run, uint64_t age
 	CHECK(pwrite(fd, slot, sizeof slot, 1024 + at * 128) == sizeof slot);
 }
 
+/* A slot that says there is none younger does not stay the one that is found. */
+TEST(an_age_that_nothing_is_above)
+{
+	struct epd_page_entry e = crowd(1);
+	struct epd_index_hit hit;
+	struct tier t;
+	int fd;
+
+	CHECK_INT(tier_open(&t, CAP, 1), 0);
+	fd = pages_fd(&t);
+	for (uint64_t below = 0; below < 3; below++) {
+		forge(fd, 0, &e, 5, UINT64_MAX - below, "w1", 3);
+		for (uint64_t run = 6; run < 11; run++) {
+			epd_index_put(t.x, "w1", run, 16, &e, 1);
+			CHECK_INT(epd_index_find(t.x, &e.name, &hit), 1);
+			CHECK_INT(hit.run, run);
+		}
+	}
+	close(fd);
+	tier_close(&t);
+}
+
 TEST(what_no_writer_of_ours_leaves_behind)
 {
 	static const char long_one[64] = "0123456789012345678901234567890123456"
