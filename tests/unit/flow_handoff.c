@@ -420,7 +420,7 @@ TEST(aborted_by_a_target_that_has_nothing) { abandoned(1, 0, 1); }
 TEST(aborted_within_a_store) { abandoned(0, 1, 0); }
 
 /* Each step done twice, as by two that looked at the same time. */
-TEST(every_step_again)
+TEST(kind25_every_step_again)
 {
 	struct epd_handed out;
 	struct epd_pair p[2];
@@ -1056,7 +1056,7 @@ TEST(its_own_store_by_path)
 }
 
 /* Moved as a whole, a store knows both halves in it. */
-TEST(the_store_is_moved)
+TEST(kind28_the_store_is_moved)
 {
 	struct epd_handed out;
 	struct hand h;

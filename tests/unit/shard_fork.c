@@ -526,7 +526,7 @@ release_all(const uint32_t order[4])
 	scratch_close(dir);
 }
 
-TEST(any_order_frees_once)
+TEST(kind12_any_order_frees_once)
 {
 	for (uint32_t k = 0; k < 256 && !check_failed; k++) {
 		const uint32_t order[4] = {

@@ -290,7 +290,7 @@ order_of_calls(struct pair *p, int k, int n, int calls)
 		CHECK_INT(shard_advance(p->s[k], id, 1, 0, 1, 0, &version), 0);
 }
 
-TEST(every_order_of_calls)
+TEST(kind25_every_order_of_calls)
 {
 	enum { LENGTH = 4, ORDERS = CALLS * CALLS * CALLS * CALLS };
 	struct pair p;
