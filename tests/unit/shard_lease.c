@@ -241,7 +241,7 @@ TEST(one_decodes)
 	CHECK_INT(leased(p.s, *j.id, 1, 1, 2, 6, &version, &why), EPD_ELEASE);
 	CHECK_INT(epd_shard_renew(p.s, *j.id, LONG, NULL), EPD_ELEASE);
 	CHECK_INT(leased(p.s, 999, 1, 1, 2, 6, &version, &why), EPD_ELEASE);
-	CHECK_STR(why.text, "lease 999 is gone");
+	CHECK_STR(why.text, "lease 999 was over, and others have come since");
 	CHECK_INT(version, 0);
 	/* The holder's own advance ends its lease, in one frame. */
 	hold_say(c.go, 1);
