@@ -2,12 +2,50 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cmd/state.h"
+
+/*
+ * A workflow whose lock was waited for in vain: for more operands of it the lock
+ * is asked for once.
+ */
+struct patience {
+	char workflow[EPD_WORKFLOW];
+	int64_t ms;		/* as configured */
+	uint64_t from;
+};
+
+static void
+ask(struct state_args *a, struct patience *p, const struct epd_ref *ref)
+{
+	if (!p->ms)
+		p->ms = a->store->config.lock_timeout_ms;
+	a->store->config.lock_timeout_ms = *p->workflow &&
+	    !strcmp(p->workflow, ref->workflow) ? 0 : p->ms;
+	p->from = epd_clock_boot_ns();
+}
+
+/* What an operand came to, for people. */
+static void
+tell(struct state_args *a, struct patience *p, const char *operand,
+    const struct epd_ref *ref, const char *done, int rc,
+    const struct epd_why *why)
+{
+	struct cli *c = a->cli;
+
+	if (rc == EPD_ELOCKED && epd_clock_boot_ns() - p->from >=
+	    (uint64_t)p->ms * 1000000)
+		memcpy(p->workflow, ref->workflow, sizeof p->workflow);
+	if (rc < 0)
+		cli_fail(c, operand, rc, why);
+	else if (c->verbose)
+		cli_say(c, "%s: %s", operand, done);
+}
 
 void
 state_release(struct state_args *a)
 {
-	struct cli *c = a->cli;
+	struct patience p = { .ms = 0 };
 
 	for (int i = 0; i < a->n; i++) {
 		struct epd_why why = {0};
@@ -16,22 +54,20 @@ state_release(struct state_args *a)
 
 		if (state_ref(a, a->operand[i], &ref) < 0)
 			continue;
+		ask(a, &p, &ref);
 		if (ref.kind == EPD_REF_WORKFLOW && !a->recursive)
 			rc = epd_why(&why, EPD_EUSAGE, "a workflow; -r "
 			    "releases all its states");
 		if (rc == 0)
 			rc = epd_flow_release(a->store, &ref, a->reason, &why);
-		if (rc < 0)
-			cli_fail(c, a->operand[i], rc, &why);
-		else if (c->verbose)
-			cli_say(c, "%s: released", a->operand[i]);
+		tell(a, &p, a->operand[i], &ref, "released", rc, &why);
 	}
 }
 
 void
 state_abort(struct state_args *a)
 {
-	struct cli *c = a->cli;
+	struct patience p = { .ms = 0 };
 
 	for (int i = 0; i < a->n; i++) {
 		struct epd_why why = {0};
@@ -40,11 +76,9 @@ state_abort(struct state_args *a)
 
 		if (state_ref(a, a->operand[i], &ref) < 0)
 			continue;
+		ask(a, &p, &ref);
 		rc = epd_flow_abort(a->store, &ref, a->reason, &why);
-		if (rc < 0)
-			cli_fail(c, a->operand[i], rc, &why);
-		else if (c->verbose)
-			cli_say(c, "%s: aborted", a->operand[i]);
+		tell(a, &p, a->operand[i], &ref, "aborted", rc, &why);
 	}
 }
 
@@ -70,6 +104,25 @@ fault(void *arg, const char *text)
 	}
 	cli_object(&w, &b);
 	epd_jw_str(&w, "fault", text);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+litter(void *arg, const char *text)
+{
+	const struct checker *x = arg;
+	struct cli *c = x->a->cli;
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	if (!c->json) {
+		if (!c->quiet)
+			cli_say(c, "%s; gc takes it", text);
+		return;
+	}
+	cli_object(&w, &b);
+	epd_jw_str(&w, "litter", text);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
 }
@@ -117,6 +170,7 @@ proof_json(struct epd_jw *w, const struct epd_proof *p)
 	epd_jw_uint(w, "runs", p->runs);
 	epd_jw_uint(w, "pages", p->pages);
 	epd_jw_uint(w, "pages_missing", p->missing);
+	epd_jw_uint(w, "litter", p->litter);
 }
 
 static void
@@ -147,9 +201,10 @@ check_one(void *arg, const char *workflow)
 {
 	struct state_args *a = arg;
 	struct checker x = { a, workflow };
+	const struct epd_findings f = { fault, litter, &x };
 	struct epd_proof proof = {0};
 	struct epd_why why = {0};
-	int rc = epd_flow_prove(a->store, workflow, fault, &x, &proof, &why);
+	int rc = epd_flow_prove(a->store, workflow, &f, &proof, &why);
 
 	if (rc < 0)
 		cli_fail(a->cli, *workflow ? workflow : NULL, rc, &why);
@@ -169,6 +224,25 @@ state_check(struct state_args *a)
 
 /* ---- gc ---- */
 
+static void
+tell_swept(struct cli *c, const struct epd_swept *s)
+{
+	char run[24], over[24], feature[24], folder[24], evicted[64] = "";
+
+	if (s->evicted)
+		snprintf(evicted, sizeof evicted, "%llu above the cap (%s), ",
+		    LLU(s->evicted), cli_bytes(over, s->evicted_bytes));
+	cli_say(c, "%llu state%s expired, %llu run%s (%s), %s%llu feature%s "
+	    "and %llu orphan%s (%s), %llu memory folder%s, %llu leftover%s "
+	    "(%s), %.1f ms", LLU(s->states), s_of(s->states), LLU(s->runs),
+	    s_of(s->runs), cli_bytes(run, s->run_bytes), evicted,
+	    LLU(s->features), s_of(s->features), LLU(s->orphans),
+	    s_of(s->orphans), cli_bytes(feature, s->feature_bytes),
+	    LLU(s->memory_folders), s_of(s->memory_folders),
+	    LLU(s->temporaries), s_of(s->temporaries),
+	    cli_bytes(folder, s->other_bytes), (double)s->ns / 1e6);
+}
+
 void
 state_gc(struct state_args *a)
 {
@@ -177,7 +251,6 @@ state_gc(struct state_args *a)
 	struct epd_why why = {0};
 	struct epd_buf b = {0};
 	struct epd_jw w;
-	char run[24], feature[24];
 	int rc = epd_flow_gc(a->store, &s, &why);
 
 	if (rc < 0) {
@@ -185,29 +258,21 @@ state_gc(struct state_args *a)
 		return;
 	}
 	if (c->verbose)
-		cli_say(c, "%llu state%s expired, %llu run%s (%s), %llu "
-		    "feature%s and %llu orphan%s (%s), %llu memory folder%s, "
-		    "%llu leftover%s, %.1f ms",
-		    (unsigned long long)s.states, s_of(s.states),
-		    (unsigned long long)s.runs, s_of(s.runs),
-		    cli_bytes(run, s.run_bytes),
-		    (unsigned long long)s.features, s_of(s.features),
-		    (unsigned long long)s.orphans, s_of(s.orphans),
-		    cli_bytes(feature, s.feature_bytes),
-		    (unsigned long long)s.memory_folders,
-		    s_of(s.memory_folders), (unsigned long long)s.temporaries,
-		    s_of(s.temporaries), (double)s.ns / 1e6);
+		tell_swept(c, &s);
 	if (!c->json)
 		return;
 	cli_object(&w, &b);
 	epd_jw_uint(&w, "states", s.states);
 	epd_jw_uint(&w, "runs", s.runs);
 	epd_jw_uint(&w, "run_bytes", s.run_bytes);
+	epd_jw_uint(&w, "evicted", s.evicted);
+	epd_jw_uint(&w, "evicted_bytes", s.evicted_bytes);
 	epd_jw_uint(&w, "features", s.features);
 	epd_jw_uint(&w, "orphans", s.orphans);
 	epd_jw_uint(&w, "feature_bytes", s.feature_bytes);
 	epd_jw_uint(&w, "memory_folders", s.memory_folders);
 	epd_jw_uint(&w, "leftovers", s.temporaries);
+	epd_jw_uint(&w, "other_bytes", s.other_bytes);
 	epd_jw_real(&w, "ms", (double)s.ns / 1e6);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);

@@ -83,6 +83,8 @@ held(int fd, uint64_t timeout_ms, struct epd_why *why)
 {
 	const long pid = signed_by(fd);
 
+	if (pid > 0 && !timeout_ms)
+		return epd_why(why, EPD_ELOCKED, "held by process %ld", pid);
 	if (pid > 0)
 		return epd_why(why, EPD_ELOCKED,
 		    "held by process %ld for more than %llu ms", pid,

@@ -206,7 +206,24 @@ epd_book_close(struct epd_book *b)
 {
 	epd_free(b->node);
 	epd_free(b->run);
+	epd_free(b->path);
 	*b = (struct epd_book){0};
+}
+
+int
+epd_live_each(struct epd_shard *s, int (*fn)(void *arg, uint64_t node),
+    void *arg)
+{
+	struct epd_book b = {0};
+	int rc = gather(&b, s);
+
+	if (rc == 0)
+		rc = count(&b, s);
+	for (size_t i = 0; rc == 0 && i < b.n; i++)
+		if (b.node[i].states)
+			rc = fn(arg, b.node[i].node);
+	epd_book_close(&b);
+	return rc;
 }
 
 const struct epd_book_node *
@@ -375,6 +392,11 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 	struct sum q = {0};
 	int rc = epd_shard_version(s, state, version, &w.head);
 
+	if (rc == 0 && !version && epd_book_path(b, w.head.node, state, &w)) {
+		w.tokens = w.head.start + w.head.nids;
+		*out = w;
+		return 0;
+	}
 	g.parent = w.head.node;
 	while (rc == 0 && g.parent) {
 		uint64_t bytes;

@@ -33,6 +33,7 @@ struct epd_book {
 		uint64_t run, bytes;
 	} *run;				/* those in memory, ascending */
 	size_t nruns;
+	struct epd_book_path *path;	/* as node, once epd_book_paths was called */
 };
 /*
  * Names of files that have several, of the whole tier, gathered when a file with
@@ -68,6 +69,14 @@ struct epd_weight {
 };
 int epd_book_weigh(const struct epd_book *b, struct epd_shard *s,
     uint32_t state, uint32_t version, struct epd_weight *out);
+/* Before many are weighed: each then costs no more than its newest version. */
+int epd_book_paths(struct epd_book *b, struct epd_shard *s);
+/* 1, and what the path to a node comes to for a state that ends there; or 0. */
+int epd_book_path(const struct epd_book *b, uint64_t node, uint32_t state,
+    struct epd_weight *out);
+/* Call fn with each node that a live state stands on. */
+int epd_live_each(struct epd_shard *s, int (*fn)(void *arg, uint64_t node),
+    void *arg);
 
 /* The status for people: SHARED is told from counts. */
 const char *epd_book_status(const struct epd_state *st,
@@ -96,5 +105,10 @@ int epd_book_pages(struct epd_shard *s, uint64_t head,
  */
 int epd_needed_runs(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_version *v), void *arg);
+/*
+ * The runs of a workflow of a store (arg) that hold what was computed in it, as
+ * its log has them: an epd_index_runs.
+ */
+int epd_own_runs(void *arg, const char *workflow, uint64_t **run, size_t *n);
 
 #endif

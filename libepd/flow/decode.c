@@ -97,6 +97,20 @@ due(const struct batch *b)
 	    (uint64_t)b->s->store->config.lease_ms * 1000000 / 3;
 }
 
+/*
+ * The workflow's lock, asked for since `from`, was waited for in vain: for the
+ * other lanes on it, and to give leases back, it is asked for once.
+ */
+static int
+in_vain(const struct batch *b, const struct lane *l, uint64_t from, int rc)
+{
+	const uint64_t ms = (uint64_t)b->s->store->config.lock_timeout_ms;
+
+	if (rc == EPD_ELOCKED && epd_clock_boot_ns() - from >= ms * 1000000)
+		epd_shard_patience(l->w->shard, 0);
+	return rc;
+}
+
 /* Take the state for decoding; it may have moved while nobody held it. */
 static int
 take_lease(struct batch *b, struct lane *l, struct epd_state *st,
@@ -105,13 +119,14 @@ take_lease(struct batch *b, struct lane *l, struct epd_state *st,
 	const struct epd_lease lost = {
 		.state = l->ref->state, .kind = EPD_LEASE_DECODE,
 	};
+	uint64_t from = epd_clock_boot_ns();
 	int rc = epd_store_owe_room(b->s->store, (size_t)b->d->n);
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
 	rc = epd_shard_lease(l->w->shard, l->ref->state, 0, EPD_LEASE_DECODE,
 	    (uint64_t)b->s->store->config.lease_ms, &l->lease, why);
-	if (rc == EPD_EUNSURE)
+	if (in_vain(b, l, from, rc) == EPD_EUNSURE)
 		epd_store_owe(b->s->store, l->w->name, &lost,
 		    epd_shard_lsn(l->w->shard));
 	l->renew_ns = due(b);
@@ -203,6 +218,7 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 	struct epd_version v = { .turn = l->q.head.turn };
 	struct epd_buf text = {0}, out = {0}, shown = {0};
 	const uint64_t drawn = l->q.n > l->had ? l->q.n - l->had : 0;
+	uint64_t from;
 
 	l->live = 0;
 	/* What follows a stop string is not shown, half a character too. */
@@ -230,10 +246,12 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		epd_buf_fmt(&text, "{\"command\": \"decode\", \"drawn\": %llu}",
 		    (unsigned long long)drawn);
 		v.note = epd_span(text.p, text.n);
+		from = epd_clock_boot_ns();
 		rc = epd_seq_advance(&l->q, &(struct epd_step){
 		    .state = l->ref->state, .expect = l->expect,
 		    .lease = l->lease, .had = l->had, .images = l->images,
 		    }, &v, &l->end.version, &l->end.why);
+		(void)in_vain(b, l, from, rc);
 	}
 	/* Unless it went with the version. */
 	if (l->lease && l->w && (rc < 0 || !drawn) && epd_shard_drop(
@@ -495,6 +513,9 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 			finish(&b, l, 0, EPD_FINISH_LENGTH);
 		}
 	}
+	for (int i = 0; i < b.workflows; i++)
+		epd_shard_patience(b.workflow[i].shard,
+		    (uint64_t)s->store->config.lock_timeout_ms);
 	while (!b.stopped && !(d->interrupt && *d->interrupt))
 		if (step(&b) == 0)
 			break;

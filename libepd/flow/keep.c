@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "flow/book.h"
 #include "flow/handoff.h"
+#include "flow/litter.h"
 #include "page/page.h"
 
 enum {
@@ -29,93 +30,41 @@ enum {
 	COMPUTING_MS = 3600000	/* and to its first record */
 };
 
-/* ---- release ---- */
+/* ---- runs ---- */
 
 struct freeing {
 	const struct epd_workflow *w;
-	uint64_t runs;
+	uint64_t runs, bytes;
 };
+
+/* Unlink a run, and count it if it was there. */
+static int
+take(struct freeing *f, uint64_t run)
+{
+	char name[EPD_RUN_NAME];
+	struct stat st;
+	int rc;
+
+	epd_run_format(name, run);
+	if (fstatat(f->w->runs, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if ((rc = epd_run_free(f->w->runs, run)) == 0) {
+		f->runs++;
+		f->bytes += epd_bytes_back(&st);
+	}
+	return rc;
+}
 
 static void
 freed(void *arg, uint64_t run)
 {
 	struct freeing *f = arg;
 
-	if (f->w->runs >= 0 && epd_run_free(f->w->runs, run) == 0)
-		f->runs++;
+	if (f->w->runs >= 0)
+		(void)take(f, run);
 }
 
 /* ---- gc ---- */
-
-struct set {
-	uint64_t (*v)[2];	/* run, bytes */
-	size_t n, cap;
-};
-
-static int
-put(struct set *s, uint64_t run, uint64_t bytes)
-{
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 64;
-		void *p = epd_realloc(s->v, cap * sizeof *s->v);
-
-		if (!p)
-			return -ENOMEM;
-		s->v = p;
-		s->cap = cap;
-	}
-	s->v[s->n][0] = run;
-	s->v[s->n++][1] = bytes;
-	return 0;
-}
-
-static int
-lying(void *arg, uint64_t run, uint64_t bytes)
-{
-	return put(arg, run, bytes);
-}
-
-static int
-living(void *arg, const struct epd_version *v)
-{
-	int rc = v->run ? put(arg, v->run, 0) : 0;
-
-	for (uint32_t i = 0; rc == 0 && i < v->nlinks; i++)
-		rc = put(arg, v->links[i].run, 0);
-	return rc;
-}
-
-static int
-by_run(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Take out of `lie` what a live node has. */
-static int
-subtract(struct set *lie, const struct epd_workflow *w, struct epd_why *why)
-{
-	struct set live = {0};
-	size_t n = 0;
-	int rc = epd_shard_catch_up(w->shard, why);
-
-	if (rc == 0)
-		rc = epd_needed_runs(w->shard, living, &live);
-	if (rc == 0 && live.n)
-		qsort(live.v, live.n, sizeof *live.v, by_run);
-	for (size_t i = 0; rc == 0 && i < lie->n; i++)
-		if (!live.n || !bsearch(lie->v[i], live.v, live.n,
-		    sizeof *live.v, by_run)) {
-			memmove(lie->v[n], lie->v[i], sizeof *lie->v);
-			n++;
-		}
-	if (rc == 0)
-		lie->n = n;
-	epd_free(live.v);
-	return rc;
-}
 
 struct gc {
 	struct epd_store *s;
@@ -124,50 +73,52 @@ struct gc {
 	struct epd_name *need;		/* features of live states */
 	size_t needs, cap;
 	int dir;			/* being looked through for leftovers */
+	uint64_t grace_ms;		/* that younger ones have there */
 	int failed;			/* rc of the first workflow that would not be read */
 };
 
-/* What cannot be told is not. */
 static int
-is_pulled_into(const struct epd_workflow *w)
+sweep_runs(struct gc *g, struct epd_workflow *w, struct freeing *f,
+    struct epd_why *why)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	return fcntl(w->runs, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
-}
-
-static int
-sweep_runs(struct gc *g, struct epd_workflow *w)
-{
-	struct set lie = {0};
-	int rc = epd_run_each(w->runs, lying, &lie);
+	struct epd_orphans o = {0};
+	int rc = epd_orphans_find(&o, w->runs);
 
 	/* Asked after listing: who begins now has none of those. */
-	if (rc == 0 && lie.n && is_pulled_into(w))
-		lie.n = 0;
-	if (rc == 0 && lie.n)
-		rc = subtract(&lie, w, g->why);
-	if (rc == 0 && lie.n) {
+	if (rc == 0 && o.n && epd_is_pulled_into(w))
+		o.n = 0;
+	if (rc == 0 && o.n)
+		rc = epd_orphans_keep(&o, w, why);
+	if (rc == 0 && o.n) {
 		epd_clock_sleep_ns((uint64_t)MOMENT_MS * 1000000);
-		rc = subtract(&lie, w, g->why);
+		rc = epd_orphans_keep(&o, w, why);
 	}
-	for (size_t i = 0; rc == 0 && i < lie.n; i++)
-		if ((rc = epd_run_free(w->runs, lie.v[i][0])) == 0) {
-			g->out->runs++;
-			g->out->run_bytes += lie.v[i][1];
-		}
+	for (size_t i = 0; rc == 0 && i < o.n; i++)
+		rc = take(f, o.run[i]);
 	if (rc == 0)
-		epd_count(g->s->metrics, EPD_M_ORPHAN_PAGES, lie.n);
-	epd_free(lie.v);
+		epd_count(g->s->metrics, EPD_M_ORPHAN_PAGES, o.n);
+	epd_orphans_free(&o);
 	return rc;
 }
 
-static int
-remember(void *arg, const struct epd_version *v)
-{
-	struct gc *g = arg;
+struct shown {
+	struct gc *g;
+	struct epd_shard *s;
+};
 
-	for (uint32_t i = 0; i < v->nimages; i++) {
+static int
+remember(void *arg, uint64_t node)
+{
+	const struct shown *x = arg;
+	struct gc *g = x->g;
+	struct epd_glance few;
+	struct epd_version v;
+	int rc = epd_shard_glance(x->s, node, &few);
+
+	if (rc < 0 || !few.nimages)
+		return rc;
+	rc = epd_shard_node(x->s, node, &v);
+	for (uint32_t i = 0; rc == 0 && i < v.nimages; i++) {
 		if (g->needs == g->cap) {
 			size_t cap = g->cap ? 2 * g->cap : 64;
 			void *p = epd_realloc(g->need, cap * sizeof *g->need);
@@ -177,31 +128,18 @@ remember(void *arg, const struct epd_version *v)
 			g->need = p;
 			g->cap = cap;
 		}
-		g->need[g->needs++] = v->images[i].fp;
+		g->need[g->needs++] = v.images[i].fp;
 	}
-	return 0;
+	return rc;
 }
 
-/* The images of every live node, whether it has a run or not. */
+/* The images of every node that a live state stands on. */
 static int
 remember_all(struct gc *g, struct epd_shard *s)
 {
-	struct epd_state st;
-	struct epd_version v;
-	uint32_t after = 0;
-	int rc;
+	struct shown x = { g, s };
 
-	while ((rc = epd_shard_next(s, after, &st)) == 0) {
-		after = st.id;
-		rc = epd_shard_version(s, st.id, 0, &v);
-		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
-			continue;
-		while (rc == 0 && (rc = remember(g, &v)) == 0 && v.parent)
-			rc = epd_shard_node(s, v.parent, &v);
-		if (rc < 0)
-			return rc;
-	}
-	return rc == EPD_ENOSTATE ? 0 : rc;
+	return epd_live_each(s, remember, &x);
 }
 
 static int
@@ -214,18 +152,21 @@ leftover(void *arg, const char *name)
 	    fstatat(g->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	/* One linked into place has done its work, and may be written on. */
-	if (st.st_nlink < 2 && (uint64_t)st.st_mtim.tv_sec * 1000 + GRACE_MS >
-	    epd_clock_wall_ms())
+	if (st.st_nlink < 2 && g->grace_ms && (uint64_t)st.st_mtim.tv_sec *
+	    1000 + g->grace_ms > epd_clock_wall_ms())
 		return 0;
-	if (unlinkat(g->dir, name, 0) == 0)
+	if (unlinkat(g->dir, name, 0) == 0) {
 		g->out->temporaries++;
+		g->out->other_bytes += epd_bytes_back(&st);
+	}
 	return 0;
 }
 
 static int
-leftovers(struct gc *g, int dirfd)
+leftovers(struct gc *g, int dirfd, uint64_t grace_ms)
 {
 	g->dir = dirfd;
+	g->grace_ms = grace_ms;
 	return epd_dir_each(dirfd, leftover, g);
 }
 
@@ -312,7 +253,7 @@ log_leftovers(struct gc *g, int dirfd)
 	if (lock < 0)
 		return 0;
 	if (epd_lock_try(lock) == 0)
-		rc = leftovers(g, dirfd);
+		rc = leftovers(g, dirfd, 0);
 	close(lock);
 	return rc;
 }
@@ -322,6 +263,7 @@ collect_one(struct gc *g, const char *name)
 {
 	struct epd_workflow w;
 	struct freeing f = { .w = &w };
+	struct epd_why why = {{0}};
 	int rc = epd_workflow_open(&w, g->s, name, 1, g->why);
 
 	if (rc == EPD_ENOTHING) {
@@ -338,20 +280,23 @@ collect_one(struct gc *g, const char *name)
 	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
 		return rc;
 	(void)epd_flow_handoff_settle(g->s, &w);
-	rc = epd_shard_give_up(w.shard, 0, 0, "expired", g->why);
+	/* Before they go uncounted. */
+	rc = log_leftovers(g, w.dirfd);
 	if (rc == 0)
-		rc = epd_shard_expire(w.shard, freed, &f, g->why);
+		rc = epd_shard_give_up(w.shard, 0, 0, "expired", &why);
+	if (rc == 0)
+		rc = epd_shard_expire(w.shard, freed, &f, &why);
 	if (rc >= 0) {
 		g->out->states += (uint64_t)rc;
-		g->out->runs += f.runs;
-		rc = sweep_runs(g, &w);
+		rc = sweep_runs(g, &w, &f, &why);
 	}
 	if (rc == 0)
 		rc = remember_all(g, w.shard);
-	if (rc == 0)
-		rc = log_leftovers(g, w.dirfd);
+	g->out->runs += f.runs;
+	g->out->run_bytes += f.bytes;
 	epd_workflow_close(&w);
-	return rc;
+	return rc < 0 ? epd_why(g->why, rc, "%s: %s", name, *why.text ?
+	    why.text : epd_strerror(rc)) : 0;
 }
 
 /* One that is damaged does not keep the others from being swept. */
@@ -391,11 +336,20 @@ static int
 adrift(void *arg, const char *name)
 {
 	struct gc *g = arg;
-	int rc = 0;
+	uint64_t names, bytes = 0;
+	int rc, dir;
 
-	if (faccessat(g->s->workflows, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT && (rc = epd_memory_remove(g->s->memory, name)) == 0)
+	if (faccessat(g->s->workflows, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    errno != ENOENT)
+		return 0;
+	if ((dir = epd_memory_find(g->s->memory, name)) >= 0) {
+		(void)epd_memory_weigh(dir, &names, &bytes);
+		close(dir);
+	}
+	if ((rc = epd_memory_remove(g->s->memory, name)) == 0) {
 		g->out->memory_folders++;
+		g->out->other_bytes += bytes;
+	}
 	return rc;
 }
 
@@ -414,14 +368,15 @@ sweep_rest(struct gc *g)
 	g->out->features = f.expired;
 	g->out->orphans = f.orphans;
 	g->out->feature_bytes = f.bytes;
-	if ((rc = leftovers(g, g->s->dirfd)) < 0 ||
-	    (rc = leftovers(g, g->s->cache)) < 0 ||
-	    (rc = leftovers(g, g->s->workflows)) < 0 ||
+	if ((rc = leftovers(g, g->s->dirfd, GRACE_MS)) < 0 ||
+	    (rc = leftovers(g, g->s->cache, GRACE_MS)) < 0 ||
+	    (rc = leftovers(g, g->s->workflows, GRACE_MS)) < 0 ||
+	    (rc = epd_litter_take(g->s, g->out)) < 0 ||
 	    (rc = epd_memory_each(g->s->memory, adrift, g)) < 0 ||
 	    (rc = epd_memory_sweep(g->s->config.memory_dir, &bytes)) < 0)
 		return epd_why(g->why, rc, "%s", epd_strerror(rc));
 	g->out->memory_folders += (uint64_t)rc;
-	g->out->run_bytes += bytes;
+	g->out->other_bytes += bytes;
 	return 0;
 }
 
@@ -498,6 +453,7 @@ epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
 {
 	struct epd_swept swept = {0};
 	struct gc g = { .s = s, .out = &swept, .why = why };
+	struct epd_memory_fit fit = {0};
 	uint64_t from = epd_clock_boot_ns();
 	int rc = epd_workflow_each(s, collect, &g);
 
@@ -505,8 +461,10 @@ epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
 	if (rc == 0)
 		rc = g.failed ? g.failed : sweep_rest(&g);
 	if (rc == 0)
-		rc = epd_memory_fit(s->memory, 0, NULL, NULL, NULL, why);
+		rc = epd_memory_fit(s->memory, 0, NULL, NULL, &fit, why);
 	epd_free(g.need);
+	swept.evicted = fit.runs;
+	swept.evicted_bytes = fit.evicted;
 	swept.ns = epd_clock_boot_ns() - from;
 	epd_count(s->metrics, EPD_M_GC_COUNT, 1);
 	epd_count(s->metrics, EPD_M_GC_NS, swept.ns);

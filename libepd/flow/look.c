@@ -10,6 +10,7 @@ int
 epd_look_open(struct epd_look *out, struct epd_store *s,
     const struct epd_ref *ref, struct epd_why *why)
 {
+	struct epd_names names = { .memory = s->memory };
 	struct epd_look k = { .s = s };
 	int rc = epd_workflow_open(&k.w, s, ref->workflow, 1, why);
 
@@ -17,7 +18,8 @@ epd_look_open(struct epd_look *out, struct epd_store *s,
 		return rc;
 	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
 	if (rc == 0)
-		rc = epd_book_open(&k.book, &k.w, NULL, NULL);
+		rc = epd_book_open(&k.book, &k.w, &names, NULL);
+	epd_names_free(&names);
 	if (rc == 0)
 		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
 		    ref->version, &k.x);

@@ -1,5 +1,6 @@
 /*
- * needed.c - which runs some version still shows.
+ * needed.c - which runs some version still shows, and which any workflow may
+ * take pages from.
  *
  * A version's part-full last page is copied into the next one's run and filled
  * on there.  Once nobody holds the older version, its run has nothing that
@@ -86,4 +87,60 @@ epd_needed_runs(struct epd_shard *s,
 			rc = fn(arg, &v);
 	epd_free(node);
 	return rc;
+}
+
+/* ---- what others may take up ---- */
+
+struct own {
+	uint64_t *run;
+	size_t n, cap;
+};
+
+static int
+put(struct own *o, uint64_t run)
+{
+	if (!run)
+		return 0;
+	if (o->n == o->cap) {
+		size_t cap = o->cap ? 2 * o->cap : 64;
+		void *p = epd_realloc(o->run, cap * sizeof *o->run);
+
+		if (!p)
+			return -ENOMEM;
+		o->run = p;
+		o->cap = cap;
+	}
+	o->run[o->n++] = run;
+	return 0;
+}
+
+static int
+computed_here(void *arg, const struct epd_version *v)
+{
+	int rc = v->given ? 0 : put(arg, v->run);
+
+	for (uint32_t i = 0; rc == 0 && !v->given && i < v->nlinks; i++)
+		rc = put(arg, v->links[i].run);
+	return rc;
+}
+
+int
+epd_own_runs(void *arg, const char *workflow, uint64_t **run, size_t *n)
+{
+	struct epd_workflow w;
+	struct own o = {0};
+	int rc = epd_workflow_open(&w, arg, workflow, 1, NULL);
+
+	/* Of one that cannot be read nothing is known. */
+	if (rc == 0) {
+		rc = epd_shard_runs(w.shard, computed_here, &o);
+		epd_workflow_close(&w);
+	}
+	if (rc < 0) {
+		epd_free(o.run);
+		return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : 0;
+	}
+	*run = o.run;
+	*n = o.n;
+	return 0;
 }

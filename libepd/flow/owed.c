@@ -80,11 +80,14 @@ give_back(struct epd_store *s, const struct epd_owed *o)
 void
 epd_store_settle(struct epd_store *s)
 {
+	const int64_t wait_ms = s->config.lock_timeout_ms;
 	size_t n = 0;
 
+	s->config.lock_timeout_ms = 0;
 	for (size_t i = 0; i < s->nowed; i++)
 		if (give_back(s, s->owed + i) < 0)
 			s->owed[n++] = s->owed[i];
+	s->config.lock_timeout_ms = wait_ms;
 	s->nowed = n;
 	if (n == 0) {
 		epd_free(s->owed);

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "flow/book.h"
 #include "flow/inner.h"
 
 #define STORE_HEAD "epd-store 1\nuuid "
@@ -210,7 +211,12 @@ place(struct epd_store *s, const struct epd_store_options *o,
 		return epd_why(why, -errno, "%s: %s", o->path,
 		    strerror(errno));
 	s->read_only = faccessat(s->dirfd, ".", W_OK, AT_EACCESS) < 0;
-	if (st.st_uid != geteuid() && !(o->look && s->read_only))
+	/* Whom nothing keeps from writing there leaves files that are not his. */
+	if (st.st_uid != geteuid() && o->look && !s->read_only)
+		return epd_why(why, -EPERM, "%s: belongs to another user, "
+		    "number %u, as whom it may be looked at", o->path,
+		    (unsigned)st.st_uid);
+	if (st.st_uid != geteuid() && !o->look)
 		return epd_why(why, -EPERM, "%s: belongs to another user",
 		    o->path);
 	if (st.st_mode & 022)
@@ -278,7 +284,7 @@ epd_store_index(struct epd_store *s)
 
 	if (!s->indexed) {
 		s->indexed = 1;
-		rc = epd_index_open(&s->index, s->memory);
+		rc = epd_index_open_of(&s->index, s->memory, epd_own_runs, s);
 		if (rc < 0) {
 			s->index = NULL;
 			epd_log(&s->log, "op=index error=%s", epd_errlabel(rc));

@@ -44,6 +44,8 @@ states_of(void *arg, const char *name)
 	if (rc < 0)
 		return rc == EPD_ENOTHING && l->all ? 0 : rc;
 	rc = epd_book_open(&b, &w, &l->names, l->why);
+	if (rc == 0)
+		rc = epd_book_paths(&b, w.shard);
 	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
 		struct epd_state_line line;
 
@@ -179,9 +181,15 @@ epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
 
 /* ---- the tree ---- */
 
+enum { DEEPEST = 64 };		/* levels that are drawn as such */
+
 struct forest {
 	struct epd_state_line *v;	/* ascending by state */
-	long *parent;			/* index of each one's, or -1 */
+	struct branch {
+		long parent;		/* index of each one's, or -1 */
+		long child, next;	/* the first from it, and beside it */
+	} *at;
+	long root;
 	size_t n, cap;
 	struct epd_buf *out;
 };
@@ -213,17 +221,24 @@ by_state(const void *a, const void *b)
 	return (x->state > y->state) - (x->state < y->state);
 }
 
+/* Who begins from whom; each one's branches ascend. */
 static int
 find_parents(struct forest *f)
 {
-	if (!(f->parent = epd_calloc(f->n + 1, sizeof *f->parent)))
+	if (!(f->at = epd_calloc(f->n + 1, sizeof *f->at)))
 		return -ENOMEM;
-	for (size_t i = 0; i < f->n; i++) {
+	f->root = -1;
+	for (size_t i = 0; i < f->n; i++)
+		f->at[i].child = -1;
+	for (size_t i = f->n; i-- > 0;) {
 		struct epd_state_line key = { .state = f->v[i].parent_state };
 		const struct epd_state_line *p = key.state ? bsearch(&key, f->v,
 		    f->n, sizeof key, by_state) : NULL;
+		long *first = p ? &f->at[p - f->v].child : &f->root;
 
-		f->parent[i] = p ? p - f->v : -1;
+		f->at[i].parent = p ? p - f->v : -1;
+		f->at[i].next = *first;
+		*first = (long)i;
 	}
 	return 0;
 }
@@ -245,29 +260,42 @@ label(struct forest *f, size_t i)
 		    (unsigned long long)l->pages);
 	if (l->parent_state)
 		epd_buf_fmt(b, ", from s%u@%u%s", l->parent_state,
-		    l->parent_version, f->parent[i] < 0 ? " (released)" : "");
+		    l->parent_version, f->at[i].parent < 0 ? " (released)" : "");
 	epd_buf_str(b, "\n");
 }
 
-/* Branches of parent (-1: the roots), each beneath what leads to it. */
+/*
+ * All, each beneath what leads to it; last says of each level whether its branch
+ * was the last one.  Below the deepest that is drawn all stand on that level, and
+ * their labels tell what they are from.
+ */
 static void
-branches(struct forest *f, long parent, const char *lead)
+branches(struct forest *f)
 {
-	size_t last = f->n;
+	char last[DEEPEST];
+	size_t depth = 0;
+	long i = f->root;
 
-	for (size_t i = 0; i < f->n; i++)
-		if (f->parent[i] == parent)
-			last = i;
-	for (size_t i = 0; i < f->n; i++) {
-		struct epd_buf deeper = {0};
+	while (i >= 0) {
+		const struct branch *b = f->at + i;
+		const size_t level = depth < DEEPEST ? depth : DEEPEST - 1;
 
-		if (f->parent[i] != parent)
+		for (size_t k = 0; k < level; k++)
+			epd_buf_str(f->out, last[k] ? "    " : "|   ");
+		last[level] = b->next < 0;
+		epd_buf_str(f->out, last[level] ? "`-- " : "|-- ");
+		label(f, (size_t)i);
+		if (b->child >= 0) {
+			i = b->child;
+			depth++;
 			continue;
-		epd_buf_fmt(f->out, "%s%s-- ", lead, i == last ? "`" : "|");
-		label(f, i);
-		epd_buf_fmt(&deeper, "%s%s   ", lead, i == last ? " " : "|");
-		branches(f, (long)i, epd_buf_cstr(&deeper));
-		epd_buf_free(&deeper);
+		}
+		while (i >= 0 && f->at[i].next < 0) {
+			i = f->at[i].parent;
+			depth--;
+		}
+		if (i >= 0)
+			i = f->at[i].next;
 	}
 }
 
@@ -280,9 +308,9 @@ epd_view_tree(struct epd_store *s, const char *workflow, struct epd_buf *out,
 
 	if (rc == 0 && (rc = find_parents(&f)) == 0) {
 		epd_buf_fmt(out, "%s\n", workflow);
-		branches(&f, -1, "");
+		branches(&f);
 	}
-	epd_free(f.parent);
+	epd_free(f.at);
 	epd_free(f.v);
 	return rc < 0 ? rc : out->failed ? -ENOMEM : 0;
 }

@@ -182,7 +182,7 @@ epd_workflow_make(struct epd_store *s, const char *name,
 /* A writer comes and goes: what a crash left in the log it settles. */
 static int
 settle(const struct epd_workflow *w, const struct epd_shard_options *how,
-    uint64_t lock_timeout_ms)
+    uint64_t lock_timeout_ms, struct epd_why *why)
 {
 	struct epd_shard_options o = *how;
 	struct epd_shard *writer;
@@ -190,7 +190,7 @@ settle(const struct epd_workflow *w, const struct epd_shard_options *how,
 
 	o.read_only = 0;
 	o.lock_timeout_ms = lock_timeout_ms;
-	if ((rc = epd_shard_open(&writer, w->dirfd, &o, NULL)) == 0)
+	if ((rc = epd_shard_open(&writer, w->dirfd, &o, why)) == 0)
 		epd_shard_close(writer);
 	return rc;
 }
@@ -268,12 +268,17 @@ static int
 open_shard(struct epd_workflow *w, const struct epd_store *s,
     const struct epd_shard_options *o, struct epd_why *why)
 {
-	int rc = epd_shard_open(&w->shard, w->dirfd, o, why);
+	int rc = epd_shard_open(&w->shard, w->dirfd, o, why), busy;
+	struct epd_why held = {{0}};
 
 	if (!o->read_only || s->read_only)
 		return rc;
 	if (rc == EPD_ECORRUPT) {
-		if (settle(w, o, o->lock_timeout_ms) < 0)
+		busy = settle(w, o, o->lock_timeout_ms, &held);
+		/* Who has the lock may be mending it. */
+		if (busy == EPD_ELOCKED)
+			return epd_why(why, busy, "%s", held.text);
+		if (busy < 0)
 			return rc;
 		epd_log(&s->log, "op=mend workflow=%s why=\"%s\"", w->name,
 		    why ? why->text : "");
@@ -281,7 +286,7 @@ open_shard(struct epd_workflow *w, const struct epd_store *s,
 			*why->text = '\0';
 		return epd_shard_open(&w->shard, w->dirfd, o, why);
 	}
-	if (rc == 0 && is_left(w, s) && settle(w, o, 0) == 0)
+	if (rc == 0 && is_left(w, s) && settle(w, o, 0, NULL) == 0)
 		rc = epd_shard_catch_up(w->shard, why);
 	return rc;
 }

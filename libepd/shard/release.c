@@ -65,10 +65,27 @@ release_some(struct epd_shard *s, uint32_t most, const char *reason,
 	return rc ? rc : (int)n;
 }
 
+/* Room in the log for the release of all: on a full disk none goes, not some. */
+static int
+reserve(struct epd_shard *s, const char *reason, struct epd_why *why)
+{
+	const uint64_t n = s->table->n, frames = n / EPD_SHARD_RECLAIM + 2;
+	uint64_t one;
+
+	epd_frame_begin(&s->frame);
+	epd_shard_pack_release(s, 1, reason);
+	if (s->frame.failed || !n)
+		return 0;
+	one = s->frame.n - EPD_FRAME_HEAD;
+	return epd_wal_reserve(s->wal, n * one + frames * EPD_FRAME_HEAD, why);
+}
+
 int
 epd_shard_release_all(struct epd_shard *s, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why)
 {
+	struct epd_why what = { "" };
+	size_t all;
 	int count = 0, n, rc;
 
 	if (epd_shard_long(reason))
@@ -77,12 +94,23 @@ epd_shard_release_all(struct epd_shard *s, const char *reason,
 	rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
-	while ((n = release_some(s, EPD_SHARD_RECLAIM, reason, why)) > 0)
+	all = s->table->n;
+	rc = reserve(s, reason, why);
+	if (rc)
+		return epd_shard_end(s, rc, why);
+	while ((n = release_some(s, EPD_SHARD_RECLAIM, reason, &what)) > 0)
 		count += n;
 	/* A frame is refused whole: those before the one that may not go do. */
-	while (n == EPD_ESTATUS && (rc = release_some(s, 1, reason, why)) > 0)
+	while (n == EPD_ESTATUS && (rc = release_some(s, 1, reason,
+	    &what)) > 0)
 		count += rc;
-	rc = epd_shard_end(s, n == EPD_ESTATUS ? rc : n, why);
+	rc = epd_shard_end(s, n == EPD_ESTATUS ? rc : n, &what);
+	if (rc && count)
+		epd_why(why, rc, "%d of %zu states released, then: %s", count,
+		    all, *what.text ? what.text : epd_strerror(rc));
+	else if (rc)
+		epd_why(why, rc, "%s", *what.text ? what.text :
+		    epd_strerror(rc));
 	if (count) {
 		epd_count(s->o.metrics, EPD_M_STATES_RELEASED,
 		    (uint64_t)count);

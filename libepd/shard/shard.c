@@ -208,6 +208,7 @@ load_late(struct epd_shard *s, struct epd_why *why)
 static int
 start(struct epd_shard *s, struct epd_why *why)
 {
+	const uint64_t wait_ms = s->o.lock_timeout_ms;
 	struct epd_why busy = { "" };
 	int rc = epd_shard_load(s, why), damaged;
 
@@ -221,7 +222,10 @@ start(struct epd_shard *s, struct epd_why *why)
 	damaged = rc == EPD_ECORRUPT && epd_wal_tipless(s->wal);
 	if ((rc && !damaged) || !epd_wal_unsettled(s->wal))
 		return rc;
+	/* The verb that follows waits for the lock, and settles it as well. */
+	s->o.lock_timeout_ms = damaged ? wait_ms : 0;
 	rc = epd_shard_begin(s, &busy);
+	s->o.lock_timeout_ms = wait_ms;
 	if (!rc) {
 		rc = epd_wal_settle(s->wal, &busy);
 		epd_shard_leave(s);
@@ -283,6 +287,14 @@ epd_shard_close(struct epd_shard *s)
 	epd_buf_free(&s->frame);
 	epd_buf_free(&s->untold);
 	epd_free(s);
+}
+
+void
+epd_shard_patience(struct epd_shard *s, uint64_t ms)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->o.lock_timeout_ms = ms;
+	pthread_mutex_unlock(&s->mutex);
 }
 
 int

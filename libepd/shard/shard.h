@@ -52,6 +52,8 @@ int epd_shard_open(struct epd_shard **out, int dirfd,
 void epd_shard_close(struct epd_shard *s);
 /* Read on to the durable lsn.  What was lent before is void. */
 int epd_shard_catch_up(struct epd_shard *s, struct epd_why *why);
+/* Wait so long for the lock from now on: once, if not at all. */
+void epd_shard_patience(struct epd_shard *s, uint64_t ms);
 int epd_shard_unsettled(struct epd_shard *s);	/* more in the log than is published */
 uint64_t epd_shard_lsn(const struct epd_shard *s);
 uint64_t epd_shard_term(const struct epd_shard *s);
@@ -89,8 +91,8 @@ void epd_shard_tell(struct epd_shard *s,
 int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
 /*
- * Release what has expired, drop leases that stand no more, sweep temporaries;
- * the count of states or an error.
+ * Release what has expired, drop leases that stand no more, sweep temporaries and
+ * a torn tail; the count of states or an error.
  */
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);

@@ -56,5 +56,11 @@ int epd_shard_counts(struct epd_shard *s, uint64_t node, uint32_t *heads,
 /* Each live node that has a run, for mark and sweep; v is lent for the call. */
 int epd_shard_runs(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_version *v), void *arg);
+/*
+ * What lies behind the published end of the log: 0 (nothing, or what a crash
+ * leaves, or somebody is at it), 1 (bytes that the next append or a sweep cuts),
+ * EPD_ECORRUPT (a writer would refuse it), -errno.  why says what.
+ */
+int epd_shard_tail(struct epd_shard *s, struct epd_why *why);
 
 #endif

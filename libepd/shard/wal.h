@@ -110,6 +110,9 @@ int epd_wal_settle(struct epd_wal *w, struct epd_why *why);
 int epd_wal_flush(struct epd_wal *w, struct epd_why *why);
 /* Flush and go on in a new segment, unless this one is empty. */
 int epd_wal_rotate(struct epd_wal *w, struct epd_why *why);
+/* Cut the torn tail that adopt found; have room for so many bytes of frames. */
+int epd_wal_trim(struct epd_wal *w, struct epd_why *why);
+int epd_wal_reserve(struct epd_wal *w, uint64_t bytes, struct epd_why *why);
 /* Remove the segments below `first`, and what temporaries a crash left. */
 int epd_wal_sweep(struct epd_wal *w, uint32_t first);
 

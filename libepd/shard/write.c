@@ -143,6 +143,8 @@ epd_shard_expire(struct epd_shard *s,
 	    EPD_SHARD_RECLAIM)
 		;
 	rc = rc > 0 ? 0 : rc;
+	if (!rc)
+		rc = epd_wal_trim(s->wal, why);
 	/* With the lock in hand any temporary is a dead one's. */
 	if (!rc)
 		rc = epd_wal_sweep(s->wal, 0);

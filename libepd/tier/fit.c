@@ -26,7 +26,7 @@
 
 struct file {
 	uint64_t run;		/* 0: not a published run */
-	uint64_t dev, ino, bytes;
+	uint64_t dev, ino, bytes, links;
 	int64_t used_ns;
 	size_t workflow;	/* where its name begins in names */
 };
@@ -69,6 +69,7 @@ walk_file(void *arg, const char *name)
 	f->dev = st.st_dev;
 	f->ino = st.st_ino;
 	f->bytes = (uint64_t)st.st_blocks * 512;
+	f->links = st.st_nlink;
 	f->used_ns = ns(st.st_atim) > ns(st.st_mtim) ? ns(st.st_atim) :
 	    ns(st.st_mtim);
 	f->workflow = k->workflow;
@@ -152,6 +153,49 @@ epd_memory_measure(int w, uint64_t *bytes)
 
 	if (!rc)
 		walk_free(&k);
+	return rc;
+}
+
+/* Bytes of files all of whose names are among those walked, and these. */
+static void
+alone(struct walk *k, uint64_t *names, uint64_t *bytes)
+{
+	*names = k->n;
+	*bytes = 0;
+	if (k->n)
+		qsort(k->at, k->n, sizeof *k->at, by_inode);
+	for (size_t i = 0, j; i < k->n; i = j) {
+		uint64_t whole = 0;
+
+		for (j = i; j < k->n && !by_inode(&k->at[i], &k->at[j]); j++)
+			whole = k->at[j].bytes > whole ? k->at[j].bytes : whole;
+		*bytes += j - i == k->at[i].links ? whole : 0;
+	}
+}
+
+int
+epd_memory_alone(int w, uint64_t *bytes)
+{
+	uint64_t used, names;
+	struct walk k;
+	int rc = walk(&k, w, &used);
+
+	if (rc)
+		return rc;
+	alone(&k, &names, bytes);
+	walk_free(&k);
+	return 0;
+}
+
+int
+epd_memory_weigh(int dir, uint64_t *names, uint64_t *bytes)
+{
+	struct walk k = { .w = -1, .dir = dir };
+	int rc = epd_dir_each(dir, walk_file, &k);
+
+	if (!rc)
+		alone(&k, names, bytes);
+	walk_free(&k);
 	return rc;
 }
 

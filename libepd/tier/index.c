@@ -31,6 +31,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +56,8 @@ struct epd_index {
 	struct epd_memory *m;
 	int fd;
 	uint32_t sets;
+	epd_index_runs *runs;	/* NULL: all may be put in */
+	void *arg;
 };
 
 /* As the cap asks, but no more than 1/64 of it, and a page of memory at least. */
@@ -248,9 +251,26 @@ put_run(struct epd_index *x, const char *workflow, uint64_t run,
 struct fill {
 	struct epd_index *to;
 	const char *workflow;
+	uint64_t *run;		/* that may be put in, ascending */
+	size_t n;
 	int dir;
 	long pages;
 };
+
+static int
+by_run(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int
+may(const struct fill *f, uint64_t run)
+{
+	return !f->to->runs || (f->n &&
+	    bsearch(&run, f->run, f->n, sizeof run, by_run));
+}
 
 /* Errors that are ours and not a run's. */
 static int
@@ -266,9 +286,12 @@ fill_run(void *arg, uint64_t run, uint64_t bytes)
 	struct epd_run_shape shape;
 	struct epd_run *r;
 	long n = 0;
-	int rc = epd_run_table(&r, f->dir, run, &shape, NULL);
+	int rc;
 
 	(void)bytes;
+	if (!may(f, run))
+		return 0;
+	rc = epd_run_table(&r, f->dir, run, &shape, NULL);
 	if (rc)
 		return grave(rc) ? rc : 0;
 	if (!epd_run_is_given(r))
@@ -285,13 +308,21 @@ static int
 fill_workflow(void *arg, const char *workflow)
 {
 	struct fill *f = arg;
-	int rc;
+	int rc = 0;
 
 	f->workflow = workflow;
 	f->dir = epd_memory_find(f->to->m, workflow);
 	if (f->dir < 0)
 		return grave(f->dir) ? f->dir : 0;
-	rc = epd_run_each(f->dir, fill_run, f);
+	f->run = NULL;
+	f->n = 0;
+	if (f->to->runs)
+		rc = f->to->runs(f->to->arg, workflow, &f->run, &f->n);
+	if (rc == 0 && f->n)
+		qsort(f->run, f->n, sizeof *f->run, by_run);
+	if (rc == 0)
+		rc = epd_run_each(f->dir, fill_run, f);
+	epd_free(f->run);
 	close(f->dir);
 	return rc;
 }
@@ -327,11 +358,12 @@ static long
 make(struct epd_index *x)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	struct epd_index y = { .m = x->m, .sets = sets_of(x->m->cap) };
+	struct epd_index y = *x;
 	struct fill f = { .to = &y };
 	char temp[EPD_TEMP];
 	int rc;
 
+	y.sets = sets_of(x->m->cap);
 	y.fd = epd_file_temp(x->m->dir, temp);
 	if (y.fd < 0)
 		return y.fd;
@@ -423,6 +455,13 @@ attach(struct epd_index *x)
 int
 epd_index_open(struct epd_index **out, struct epd_memory *m)
 {
+	return epd_index_open_of(out, m, NULL, NULL);
+}
+
+int
+epd_index_open_of(struct epd_index **out, struct epd_memory *m,
+    epd_index_runs *runs, void *arg)
+{
 	struct epd_index *x = epd_calloc(1, sizeof *x);
 	int rc;
 
@@ -430,6 +469,8 @@ epd_index_open(struct epd_index **out, struct epd_memory *m)
 		return -ENOMEM;
 	x->m = m;
 	x->fd = -1;
+	x->runs = runs;
+	x->arg = arg;
 	rc = attach(x);
 	if (rc) {
 		epd_index_close(x);
@@ -437,6 +478,20 @@ epd_index_open(struct epd_index **out, struct epd_memory *m)
 	}
 	*out = x;
 	return 0;
+}
+
+int
+epd_index_check(const struct epd_memory *m)
+{
+	struct epd_memory eye = *m;
+	struct epd_index x = { .m = &eye, .fd = -1 };
+	int rc;
+
+	eye.look = 1;
+	rc = attach(&x);
+	if (x.fd >= 0)
+		close(x.fd);
+	return rc;
 }
 
 void

@@ -29,6 +29,17 @@ enum { EPD_INDEX_WORKFLOW = 64 };	/* bytes of a workflow's name with its NUL */
  * Owns: the caller owns *out; m must outlive it.
  */
 int epd_index_open(struct epd_index **out, struct epd_memory *m);
+/*
+ * The same, but when it is made anew only those of a workflow's runs are put in
+ * that `runs` gives, by no order: a file that was linked from elsewhere does not
+ * say so itself.  Owns: *run is freed here.  A nonzero return ends the making.
+ */
+typedef int epd_index_runs(void *arg, const char *workflow, uint64_t **run,
+    size_t *n);
+int epd_index_open_of(struct epd_index **out, struct epd_memory *m,
+    epd_index_runs *runs, void *arg);
+/* 0; what open would make anew: -ENOENT (none there), EPD_ECORRUPT, -errno. */
+int epd_index_check(const struct epd_memory *m);
 void epd_index_close(struct epd_index *x);
 
 /*

@@ -21,6 +21,8 @@ struct epd_memory {
 int epd_memory_name_ok(const char *s);
 /* Bytes of all files in the folders of w/. */
 int epd_memory_measure(int w, uint64_t *bytes);
+/* Bytes of those that have no name elsewhere: what removing them gives back. */
+int epd_memory_alone(int w, uint64_t *bytes);
 /* Bytes that the index in a memory folder takes up. */
 uint64_t epd_index_measure(int dir);
 

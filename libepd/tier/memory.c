@@ -174,6 +174,17 @@ close_folder(struct epd_memory *m)
 	m->w = m->dir = -1;
 }
 
+/* A folder of that name; what stands in its way, and is none, goes. */
+static int
+make_folder(int at, const char *name)
+{
+	int fd = epd_dir_make(at, name);
+
+	if ((fd == -ENOTDIR || fd == -ELOOP) && !unlinkat(at, name, 0))
+		fd = epd_dir_make(at, name);
+	return fd;
+}
+
 /* The folder, made and signed, and w/ in it. */
 static int
 claim(struct epd_memory *m, struct epd_why *why)
@@ -187,7 +198,7 @@ claim(struct epd_memory *m, struct epd_why *why)
 	if (fd < 0)
 		return fd;
 	rc = sign(fd, m->store_path);
-	w = rc ? rc : epd_dir_make(fd, "w");
+	w = rc ? rc : make_folder(fd, "w");
 	if (w < 0) {
 		close(fd);
 		return epd_why(why, w, "%s: %s", m->name, epd_strerror(w));
@@ -338,12 +349,12 @@ epd_memory_dir(struct epd_memory *m, const char *workflow)
 		return -EINVAL;
 	if (m->look)
 		return -EBADF;
-	fd = epd_dir_make(m->w, workflow);
+	fd = make_folder(m->w, workflow);
 	if (fd != -ENOENT)
 		return fd;
 	/* Swept away under us, as when the store was moved: begin anew. */
 	rc = claim(m, NULL);
-	return rc ? rc : epd_dir_make(m->w, workflow);
+	return rc ? rc : make_folder(m->w, workflow);
 }
 
 int
@@ -374,6 +385,82 @@ epd_memory_each(struct epd_memory *m,
 	struct each e = { fn, arg };
 
 	return m->w < 0 ? 0 : epd_dir_each(m->w, each_name, &e);
+}
+
+/* ---- what is not ours ---- */
+
+struct strange {
+	epd_memory_strange_fn *fn;
+	void *arg;
+	int top, w, dir;
+	const char *workflow;	/* only this one's; NULL: all */
+	const char *folder;
+};
+
+static int
+is_temporary(const char *name)
+{
+	return !strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX));
+}
+
+static int
+strange_run(void *arg, const char *name)
+{
+	struct strange *k = arg;
+	struct stat st;
+	uint64_t run;
+
+	if (fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    (S_ISREG(st.st_mode) &&
+	    (is_temporary(name) || !epd_run_parse(name, &run))))
+		return 0;
+	return k->fn(k->arg, k->dir, k->folder, name);
+}
+
+static int
+strange_folder(void *arg, const char *name)
+{
+	struct strange *k = arg;
+	struct stat st;
+	int rc;
+
+	if ((k->workflow && strcmp(k->workflow, name)) ||
+	    fstatat(k->w, name, &st, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	if (!S_ISDIR(st.st_mode) || !epd_memory_name_ok(name))
+		return k->fn(k->arg, k->w, "w", name);
+	k->dir = epd_file_open(k->w, name, O_RDONLY | O_DIRECTORY, 0);
+	if (k->dir < 0)
+		return k->dir == -ENOENT ? 0 : k->dir;
+	k->folder = name;
+	rc = epd_dir_each(k->dir, strange_run, k);
+	close(k->dir);
+	return rc;
+}
+
+static int
+strange_top(void *arg, const char *name)
+{
+	struct strange *k = arg;
+
+	if (!strcmp(name, "store") || !strcmp(name, "pages") ||
+	    !strcmp(name, "w") || is_temporary(name))
+		return 0;
+	return k->fn(k->arg, k->top, "", name);
+}
+
+int
+epd_memory_strange(struct epd_memory *m, const char *workflow,
+    epd_memory_strange_fn *fn, void *arg)
+{
+	struct strange k = {
+		.fn = fn, .arg = arg, .top = m->dir, .w = m->w,
+		.workflow = workflow,
+	};
+	int rc = m->w < 0 ? 0 : epd_dir_each(m->w, strange_folder, &k);
+
+	return rc || workflow || m->dir < 0 ? rc :
+	    epd_dir_each(m->dir, strange_top, &k);
 }
 
 /* ---- sweep ---- */
@@ -437,7 +524,7 @@ sweep_folder(void *arg, const char *name)
 	s->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
 	if (forsaken(fd, hex)) {
 		if (s->w >= 0)
-			rc = epd_memory_measure(s->w, &bytes);
+			rc = epd_memory_alone(s->w, &bytes);
 		bytes += epd_index_measure(fd);
 		if (!rc)
 			rc = epd_file_remove(s->root, name);

@@ -56,6 +56,17 @@ int epd_memory_remove(struct epd_memory *m, const char *workflow);
 int epd_memory_each(struct epd_memory *m,
     int (*fn)(void *arg, const char *workflow), void *arg);
 
+/*
+ * Call fn for what lies in the folder and is none of the above, all told or in
+ * one workflow's: name is in `folder` ("", "w", or a workflow's), open as dirfd.
+ */
+typedef int epd_memory_strange_fn(void *arg, int dirfd, const char *folder,
+    const char *name);
+int epd_memory_strange(struct epd_memory *m, const char *workflow,
+    epd_memory_strange_fn *fn, void *arg);
+
+/* Files in a folder of runs, and the bytes that unlinking them gives back. */
+int epd_memory_weigh(int dirfd, uint64_t *names, uint64_t *bytes);
 /* Bytes taken up now; a run of several names counts once, the index is in it. */
 int epd_memory_used(struct epd_memory *m, uint64_t *bytes);
 

@@ -56,9 +56,8 @@ states() {
 	want=$(epd-decode -n 2 "$b")
 	pages=$(epd-state show -j "$s" | jq .pages)
 	[ "$(runs)" -ge 3 ]
-	# The run of the prompt is the largest.
-	rm "$(find memory -path '*/w/w1/*' -type f -printf '%s %p\n' |
-		sort -n | tail -1 | cut -d' ' -f2)"
+	rm "$(find memory -path "*/w/w1/$(epd-state show -j "$s" |
+		jq -r '.kv_pages[0].run')" -type f)"
 	missing=$(epd-state show -j "$s" | jq .pages_missing)
 	[ "$missing" -gt 0 ]
 	[ "$missing" -lt "$pages" ]
