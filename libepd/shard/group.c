@@ -66,6 +66,8 @@ flush(struct epd_shard *s, struct epd_why *why)
 	g->flushing = 1;
 	gather(s);
 	rc = epd_wal_flush_begin(s->wal, &f, why);
+	g->begun++;
+	g->late = 0;
 	if (!rc) {
 		pthread_mutex_unlock(&s->mutex);
 		from = epd_clock_boot_ns();
@@ -79,10 +81,23 @@ flush(struct epd_shard *s, struct epd_why *why)
 		if (has_lock)
 			epd_lock_drop(s->lockfd);
 	}
+	/* Those it was for wait no more, though they have yet to wake up. */
+	g->ended = g->begun;
 	g->company = g->waiting;
+	g->waiting = g->late;
 	g->flushing = 0;
 	pthread_cond_broadcast(&g->flushed);
 	return rc;
+}
+
+/* Be one of those that the next flush is for: its number. */
+static uint64_t
+join(struct epd_group *g)
+{
+	g->late++;
+	if (++g->waiting >= g->company && g->flushing)
+		pthread_cond_signal(&g->gathered);
+	return g->begun + 1;
 }
 
 /*
@@ -94,13 +109,12 @@ wait_for(struct epd_shard *s, uint64_t lsn, int shown, struct epd_why *why)
 {
 	const uint32_t again = epd_wal_again(s->wal);
 	struct epd_group *g = &s->group;
+	uint64_t nth = 0;
 	int rc = 0;
 
-	if (epd_wal_done(s->wal, shown) >= lsn)
-		return 0;
-	if (++g->waiting >= g->company && g->flushing)
-		pthread_cond_signal(&g->gathered);
 	while (!rc && epd_wal_done(s->wal, shown) < lsn) {
+		if (nth <= g->ended)
+			nth = join(g);
 		if (g->flushing)
 			pthread_cond_wait(&g->flushed, &s->mutex);
 		else
@@ -110,7 +124,8 @@ wait_for(struct epd_shard *s, uint64_t lsn, int shown, struct epd_why *why)
 			    "anew after a failed flush; open again to learn "
 			    "what survived");
 	}
-	g->waiting--;
+	g->waiting -= nth > g->ended;
+	g->late -= nth > g->begun;
 	return rc;
 }
 

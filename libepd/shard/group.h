@@ -10,7 +10,10 @@ struct epd_group {
 	pthread_cond_t flushed;		/* a flush ended */
 	pthread_cond_t gathered;	/* all who are waited for wait */
 	int flushing;			/* a thread is at one */
-	unsigned waiting, company;	/* threads now, and when one ended */
+	uint64_t begun, ended;		/* flushes */
+	unsigned waiting;		/* threads that no ended one was for */
+	unsigned late;			/* of them, come since the last began */
+	unsigned company;		/* threads when the last ended */
 	uint64_t flush_ns;		/* the last one took, 0 unknown */
 };
 void epd_group_init(struct epd_group *g);
