@@ -111,7 +111,7 @@ help:
 #: make parity     compare with the reference implementation on random checkpoints
 #: make eval       answer the questions in DIR (default examples/tiny-vlm)
 #: make asan tsan  the unit tests under the sanitizers
-#: make fuzz       each fuzz target for SECONDS (default 60)
+#: make fuzz       each fuzz target for SECONDS (default 60), or RUNS inputs
 #: make bench      figures as ratios, into build/bench.jsonl; bench-NAME one group
 #: make lint       floors, sizes, words, shellcheck, man pages; make warn: gcc and clang
 #: make config     what was found, and what each absence turns off

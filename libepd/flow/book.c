@@ -318,16 +318,17 @@ settle(const struct sum *q)
 
 /* What a node takes up, in equal parts on those who stand on it. */
 static void
-share(struct epd_weight *w, const struct epd_book_node *n, uint64_t bytes,
-    uint32_t state)
+share(struct epd_weight *w, const struct epd_book_node *n,
+    const struct epd_room *r, uint32_t state)
 {
 	/* Nobody does if the state's time was over before they were counted. */
 	uint32_t states = n->states ? n->states : 1;
 
 	w->shared |= states > 1;
-	*(states > 1 ? &w->shared_bytes : &w->private_bytes) += bytes;
-	w->proportional_bytes += bytes / states +
-	    (n->first == state ? bytes % states : 0);
+	*(states > 1 ? &w->shared_bytes : &w->private_bytes) += r->alone;
+	w->shared_bytes += r->named;
+	w->proportional_bytes += r->bytes / states +
+	    (n->first == state ? r->bytes % states : 0);
 }
 
 int
@@ -363,22 +364,28 @@ epd_book_pages(struct epd_shard *s, uint64_t head, struct epd_page_row **out,
 	return 0;
 }
 
-/* What the node's runs take up. */
-static int
-in_memory(const struct epd_book *b, struct epd_shard *s,
-    const struct epd_glance *g, uint64_t *bytes)
+static void
+add_room(struct epd_room *to, const struct epd_book_run *r)
 {
-	const struct epd_book_run *r = epd_book_run(b, g->run);
+	if (!r)
+		return;
+	*(r->whole ? &to->named : &to->alone) += r->whole ? r->whole : r->bytes;
+	to->bytes += r->bytes;
+}
+
+int
+epd_book_room(const struct epd_book *b, struct epd_shard *s,
+    const struct epd_glance *g, struct epd_room *out)
+{
 	struct epd_version v;
 	int rc = 0;
 
-	*bytes = r ? r->bytes : 0;
+	*out = (struct epd_room){0};
+	add_room(out, epd_book_run(b, g->run));
 	if (g->nlinks)
 		rc = epd_shard_node(s, g->node, &v);
-	for (uint32_t i = 0; rc == 0 && i < g->nlinks; i++) {
-		r = epd_book_run(b, v.links[i].run);
-		*bytes += r ? r->bytes : 0;
-	}
+	for (uint32_t i = 0; rc == 0 && i < g->nlinks; i++)
+		add_room(out, epd_book_run(b, v.links[i].run));
 	return rc;
 }
 
@@ -399,7 +406,7 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 	}
 	g.parent = w.head.node;
 	while (rc == 0 && g.parent) {
-		uint64_t bytes;
+		struct epd_room room;
 
 		if ((rc = epd_shard_glance(s, g.parent, &g)) < 0 ||
 		    (rc = add(&q, s, &g)) < 0)
@@ -407,8 +414,8 @@ epd_book_weigh(const struct epd_book *b, struct epd_shard *s, uint32_t state,
 		/* Both descend, and the book has them all. */
 		while (b->n && (n == b->n || b->node[n].node > g.node))
 			n--;
-		if ((rc = in_memory(b, s, &g, &bytes)) == 0)
-			share(&w, b->n ? b->node + n : &b->only, bytes, state);
+		if ((rc = epd_book_room(b, s, &g, &room)) == 0)
+			share(&w, b->n ? b->node + n : &b->only, &room, state);
 	}
 	if (rc == 0)
 		rc = settle(&q);

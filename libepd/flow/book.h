@@ -30,7 +30,8 @@ struct epd_book {
 	struct epd_book_node *node;	/* by ascending id */
 	size_t n;
 	struct epd_book_run {
-		uint64_t run, bytes;
+		uint64_t run, bytes;	/* its share of the file's, */
+		uint64_t whole;		/* which these are if it has other names */
 	} *run;				/* those in memory, ascending */
 	size_t nruns;
 	struct epd_book_path *path;	/* as node, once epd_book_paths was called */
@@ -58,6 +59,13 @@ const struct epd_book_node *epd_book_find(const struct epd_book *b,
     uint64_t node);
 /* The run with the memory it takes up, or NULL if it is not there. */
 const struct epd_book_run *epd_book_run(const struct epd_book *b, uint64_t run);
+
+/* What a node's runs take up: files with no other name, with others; its share. */
+struct epd_room {
+	uint64_t alone, named, bytes;
+};
+int epd_book_room(const struct epd_book *b, struct epd_shard *s,
+    const struct epd_glance *g, struct epd_room *out);
 
 /* What a state weighs at a version (0: the newest), whose sampler head has. */
 struct epd_weight {
@@ -105,10 +113,7 @@ int epd_book_pages(struct epd_shard *s, uint64_t head,
  */
 int epd_needed_runs(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_version *v), void *arg);
-/*
- * The runs of a workflow of a store (arg) that hold what was computed in it, as
- * its log has them: an epd_index_runs.
- */
+/* The runs of a workflow of a store (arg) computed in it: an epd_index_runs. */
 int epd_own_runs(void *arg, const char *workflow, uint64_t **run, size_t *n);
 
 #endif

@@ -82,39 +82,19 @@ missing_above(const struct epd_book *b, struct epd_shard *s, uint32_t wrote,
 	return rc;
 }
 
-/* What the node's runs take up, and whether its own is there. */
-static int
-in_memory(const struct epd_book *b, struct epd_shard *s,
-    const struct epd_glance *g, struct epd_book_path *p, uint64_t *bytes)
-{
-	const struct epd_book_run *r = epd_book_run(b, g->run);
-	struct epd_version v;
-	int rc = 0;
-
-	*bytes = r ? r->bytes : 0;
-	p->there = r != NULL;
-	p->linked = g->nlinks != 0;
-	if (g->nlinks)
-		rc = epd_shard_node(s, g->node, &v);
-	for (uint32_t i = 0; rc == 0 && i < g->nlinks; i++) {
-		r = epd_book_run(b, v.links[i].run);
-		*bytes += r ? r->bytes : 0;
-	}
-	return rc;
-}
-
 static void
 add_bytes(struct epd_book_path *p, const struct epd_book_node *n,
-    const struct epd_book_node *up, uint64_t bytes)
+    const struct epd_book_node *up, const struct epd_room *r)
 {
 	const uint32_t states = n->states ? n->states : 1;
 
 	p->shared |= states > 1;
-	*(states > 1 ? &p->shared_bytes : &p->private_bytes) += bytes;
-	p->proportional_bytes += bytes / states;
+	*(states > 1 ? &p->shared_bytes : &p->private_bytes) += r->alone;
+	p->shared_bytes += r->named;
+	p->proportional_bytes += r->bytes / states;
 	if (!up || up->first != n->first)
 		p->odd_bytes = 0;
-	p->odd_bytes += bytes % states;
+	p->odd_bytes += r->bytes % states;
 }
 
 /* Its pages on those of its path. */
@@ -153,7 +133,7 @@ add(const struct epd_book *b, struct epd_shard *s, size_t i)
 	    epd_book_find(b, n->parent) : NULL;
 	struct epd_book_path p = {0};
 	struct epd_glance g;
-	uint64_t bytes = 0;
+	struct epd_room room;
 	int rc = n->parent && !up ? EPD_ECORRUPT : 0;
 
 	if (up)
@@ -161,10 +141,12 @@ add(const struct epd_book *b, struct epd_shard *s, size_t i)
 	if (rc == 0 && !p.odd)
 		rc = epd_shard_glance(s, n->node, &g);
 	if (rc == 0 && !p.odd)
-		rc = in_memory(b, s, &g, &p, &bytes);
+		rc = epd_book_room(b, s, &g, &room);
 	if (rc == 0 && !p.odd) {
+		p.there = epd_book_run(b, g.run) != NULL;
+		p.linked = g.nlinks != 0;
 		p.images += g.nimages;
-		add_bytes(&p, n, up, bytes);
+		add_bytes(&p, n, up, &room);
 		rc = add_pages(b, s, i, &g, &p);
 	}
 	p.odd |= rc < 0;

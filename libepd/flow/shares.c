@@ -163,6 +163,7 @@ divide(struct epd_book *b, const struct found *f, struct epd_names *names)
 		b->run[i] = (struct epd_book_run){
 			x->run, x->names > 1 && names && rc == 0 ?
 			    share(names, x) : x->bytes / x->names,
+			x->names > 1 ? x->bytes : 0,
 		};
 	}
 	b->nruns = f->n;

@@ -92,7 +92,11 @@ epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what)
 	    w->pos.segment, (unsigned long long)w->pos.offset, what);
 }
 
-/* Whether the file has lost its name; its time is not looked at (epd_wal_size). */
+/*
+ * Where a file's time was looked at its next write costs three times as much, as
+ * that gets a time of its own: so no stat of one that is written to, here or
+ * below.
+ */
 static int
 is_unlinked(int fd)
 {
@@ -247,16 +251,18 @@ epd_wal_seek(struct epd_wal *w, uint32_t segment, uint64_t lsn,
 int
 epd_wal_same(struct epd_wal *w)
 {
-	struct stat named, open;
+	struct statx named, open;
 	char name[EPD_WAL_NAME];
 
 	if (w->begun && !w->tip_bad && w->tip.again != w->again)
 		return -ESTALE;
 	epd_wal_name(name, w->pos.segment);
-	if (fstatat(w->dirfd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fstat(w->fd, &open) < 0)
+	if (statx(w->dirfd, name, AT_SYMLINK_NOFOLLOW, STATX_INO, &named) < 0 ||
+	    statx(w->fd, "", AT_EMPTY_PATH, STATX_INO, &open) < 0)
 		return -errno;
-	if (named.st_ino != open.st_ino || named.st_dev != open.st_dev)
+	if (named.stx_ino != open.stx_ino ||
+	    named.stx_dev_major != open.stx_dev_major ||
+	    named.stx_dev_minor != open.stx_dev_minor)
 		return -ESTALE;
 	if (!w->tip_bad) {
 		w->again = w->tip.again;
@@ -265,10 +271,6 @@ epd_wal_same(struct epd_wal *w)
 	return 0;
 }
 
-/*
- * Not by fstat: where a file's time was looked at its next write costs three times
- * as much, since that gets a time of its own.
- */
 int
 epd_wal_size(const struct epd_wal *w, uint64_t *size)
 {

@@ -104,6 +104,21 @@ load helper
 	done | sort -u | wc -l)" -eq 1 ]
 }
 
+@test "what is taken up from elsewhere is shared, and nobody's alone" {
+	s=$(ask)
+	alone=$(epd-state show -j "$s" | jq .bytes.private)
+	t=$(ask)
+	for x in "$s" "$t"; do
+		epd-state show -j "$x" |
+			jq -e ".bytes | .shared > 0 and .private < $alone and
+			.proportional < .private + .shared"
+	done
+	[ "$(epd-state ls -j | jq -s 'map(.shared_bytes) | unique | length')" -eq 1 ]
+	epd-state rm "$t"
+	epd-state show -j "$s" |
+		jq -e ".bytes | .shared == 0 and .private == $alone"
+}
+
 @test "the shares of states come to what memory holds, odd bytes too" {
 	for w in a b c d e f g; do
 		ask 'What does the sign say?' -w $w

@@ -26,7 +26,7 @@ whole(const char *model, int two)
 			cells_row(&c, (enum cell_fault)f, side, 1);
 		}
 	cells_tell(&c);
-	printf("# 2PC matrix: %d cells, %d with exactly one owner\n", c.cells,
+	printf("# row 9: %d cells, %d with exactly one owner\n", c.cells,
 	    c.good);
 	CHECK_INT(c.good, c.cells);
 	CHECK(c.cells > (two ? 3000 : 2400));

@@ -51,7 +51,7 @@ TEST(the_matrix)
 {
 	cells_tell(&far);
 	cells_tell(&near);
-	printf("# 2PC matrix: %d cells, %d with exactly one owner\n",
+	printf("# row 9: %d cells, %d with exactly one owner\n",
 	    far.cells + near.cells, far.good + near.good);
 	CHECK_INT(far.good + near.good, far.cells + near.cells);
 	if (rows == 25)
