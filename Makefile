@@ -38,7 +38,13 @@ CMDS := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/epd.c cmd/epd-*.c)))
 CLI := $(filter-out $(CMDS:%=cmd/%.c),$(wildcard cmd/*.c))
 COMMANDS := $(CMDS:%=$(B)/bin/%)
 
-commands: $(COMMANDS)
+commands: $(COMMANDS) $(B)/share/epd/examples
+
+# What the commands look for beside them, wherever $(B) lies.
+$(B)/share/epd/examples:
+	@mkdir -p $(@D) $(B)/share/man
+	@for s in 1 5; do ln -sfn '$(CURDIR)/cmd' $(B)/share/man/man$$s; done
+	@ln -sfn '$(CURDIR)/examples' $@
 
 AVX2 = -mavx2 -mfma -mf16c
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512

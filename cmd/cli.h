@@ -1,7 +1,6 @@
 /*
- * cli.h - what the commands share: options, messages, output, the store.  Errors
- * are one line, `program: operand: sentence`; a run over several operands goes
- * on and exits by the gravest.
+ * cli.h - what the commands share.  Errors are one line, `program: operand:
+ * sentence`; a run over several operands goes on and exits by the gravest.
  */
 #ifndef CMD_CLI_H
 #define CMD_CLI_H
@@ -65,16 +64,14 @@ const char *cli_nearest(const char *word, const char *const *from); /* or NULL *
 _Noreturn void cli_usage(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* An operand (or NULL) failed: say so and remember the status. */
-void cli_fail(struct cli *c, const char *operand, int rc,
-    const struct epd_why *why);
+void cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why);
 void cli_status(struct cli *c, int status);	/* remember the gravest */
 /* What would drive a terminal or break a line becomes ?. */
 void cli_tidy(char *s, size_t n);
-/* A line for people, if they want it: that is the caller's to ask. */
+/* A line for people, if they want it, behind what was written to standard output. */
 void cli_say(struct cli *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-void cli_progress(struct cli *c, const char *what, uint64_t done,
-    uint64_t total);
+void cli_progress(struct cli *c, const char *what, uint64_t done, uint64_t total);
 void cli_progress_end(struct cli *c);
 
 /* Standard output.  What cannot be written is said once; -1 from then on. */
@@ -102,6 +99,7 @@ const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);
 struct epd_store *cli_store(struct cli *c, int create);	/* or the process ends */
+#define CLI_NO_MODEL "no model: give -m or set EPD_MODEL"
 struct epd_store *cli_look(struct cli *c);	/* what will not be changed */
 char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
@@ -114,6 +112,8 @@ char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
 /* As epd_ref_parse; -w gives a bare s3 its workflow, and refuses another's. */
 int cli_ref(struct cli *c, struct epd_store *s, const char *text,
     struct epd_ref *out, struct epd_why *why);
+int cli_state(struct cli *c, struct epd_store *s, const char *text,
+    struct epd_ref *out, struct epd_why *why);	/* so too; of states only */
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */
 volatile sig_atomic_t *cli_catch(void);
 

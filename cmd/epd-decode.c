@@ -31,7 +31,9 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"[-jqv] [-n N] [--temp X] [-s SEED] STATE ... | -",
+	"[-jqv] [-m DIR] [-t N] [-w NAME] [-n N] [--temp X] [--top-k N] "
+	    "[--top-p X] [--repeat-penalty X] [-s SEED] [--stop TEXT] "
+	    "[--ignore-eos] [--logprobs N] STATE ... | -",
 	NULL
 };
 
@@ -103,7 +105,7 @@ set(void *arg, int key, const char *value)
 		else if (getrandom(&s->seed, sizeof s->seed, 0) < 0)
 			cli_usage(c, "-s random: no randomness to be had");
 		else
-			s->seed >>= 1;
+			s->seed >>= 11;	/* what a double has whole */
 		break;
 	case STOP:
 		if (!*value || d->nstop == STOPS)
@@ -384,11 +386,9 @@ listen(struct decode *x, struct epd_store *s, char **operand, int n)
 	for (int i = 0; i < n; i++) {
 		struct epd_why why = {0};
 		struct voice v = {0};
-		int rc = cli_ref(c, s, operand[i], &v.ref, &why);
+		int rc = cli_state(c, s, operand[i], &v.ref, &why);
 
-		if (rc == 0 && v.ref.kind != EPD_REF_STATE)
-			rc = epd_why(&why, EPD_EUSAGE, "not a state");
-		else if (rc == 0 && given(x, &v.ref))
+		if (rc == 0 && given(x, &v.ref))
 			rc = epd_why(&why, EPD_EUSAGE, "given twice");
 		if (rc == 0 && v.ref.version)
 			rc = check_version(s, &v.ref, &why);

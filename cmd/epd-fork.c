@@ -18,7 +18,8 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"[-jqv] [-n N] [--replace] [-s SEED] [--expect V] STATE[@V] ... | -",
+	"[-jqv] [-w NAME] [-n N] [--replace] [-s SEED] [--ttl TIME] [--expect V] "
+	    "[--reason TEXT] STATE[@V] ... | -",
 	NULL
 };
 
@@ -97,7 +98,7 @@ branch(struct fork *x, struct epd_store *s, const char *operand)
 	struct cli *c = &x->cli;
 	struct epd_why why = {0};
 	struct epd_forked d;
-	int rc = cli_ref(c, s, operand, &x->ask.from, &why);
+	int rc = cli_state(c, s, operand, &x->ask.from, &why);
 
 	if (rc == 0)
 		rc = epd_flow_fork(s, &x->ask, &d, &why);

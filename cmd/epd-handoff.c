@@ -21,11 +21,11 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"[-jqv] [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
-	"--prepare [--to DIR] [--timeout TIME] STATE [WORKFLOW]",
-	"--commit ID ...",
-	"--abort | --adopt [--reason TEXT] ID ...",
-	"--status [ID ...]",
+	"[-jqv] [-w NAME] [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
+	"--prepare [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
+	"--commit ID ... | -",
+	"--abort | --adopt [--reason TEXT] ID ... | -",
+	"--status [ID ... | -]",
 	NULL
 };
 
@@ -38,7 +38,8 @@ static const struct cli_command command = {
 	    "named, and print its name there. Until the source's log says "
 	    "committed the state is the source's; then it is the target's, and "
 	    "nobody else's. Its pages are linked, not copied. A crash leaves "
-	    "what --status shows and --commit or --abort ends.",
+	    "what --status shows and --commit or --abort ends. With - states, "
+	    "or IDs, are read from standard input, one a line.",
 	.options = options,
 	.common = "wjqvSCT",
 	.set = set,
@@ -203,10 +204,12 @@ begin(struct handoff *x, const char *operand)
 	struct epd_handed h = {0};
 	struct epd_why why = {{0}};
 	char hex[33];
-	int rc = x->phase == PREPARE ?
-	    epd_flow_handoff_prepare(x->s, &x->offer, &h, &why) :
-	    epd_flow_handoff_whole(x->s, &x->offer, &h, &why);
+	int rc = cli_state(&x->cli, x->s, operand, &x->offer.state, &why);
 
+	if (rc == 0)
+		rc = x->phase == PREPARE ?
+		    epd_flow_handoff_prepare(x->s, &x->offer, &h, &why) :
+		    epd_flow_handoff_whole(x->s, &x->offer, &h, &why);
 	if (rc < 0) {
 		cli_fail(&x->cli, operand, rc, &why);
 		if (h.source || h.target)
@@ -273,27 +276,25 @@ main(int argc, char **argv)
 {
 	static struct handoff x;
 	struct cli *c = &x.cli;
-	struct epd_why why = {{0}};
-	int first, n, rc;
+	char **operand;
+	int first, n, new;
 
 	x.offer.workflow = "";
 	first = cli_begin(c, &command, &x, argc, argv);
-	n = argc - first;
-	check_use(&x, n);
+	check_use(&x, argc - first);
+	new = !x.phase || x.phase == PREPARE;
+	if (new && argc - first == 2)
+		x.offer.workflow = argv[--argc];
+	operand = cli_operands(c, argc, argv, first, &n);
 	x.s = x.phase == STATUS ? cli_look(c) : cli_store(c, 0);
-	if (x.phase == STATUS) {
-		status(&x, n, argv + first);
-	} else if (x.phase && x.phase != PREPARE) {
-		for (int i = first; i < argc; i++)
-			by_id(&x, argv[i]);
-	} else {
-		if (n == 2)
-			x.offer.workflow = argv[first + 1];
-		rc = cli_ref(c, x.s, argv[first], &x.offer.state, &why);
-		if (rc < 0)
-			cli_fail(c, argv[first], rc, &why);
+	if (x.phase == STATUS)
+		status(&x, n, operand);
+	for (int i = 0; x.phase != STATUS && i < n && !c->out_failed; i++) {
+		if (new)
+			begin(&x, operand[i]);
 		else
-			begin(&x, argv[first]);
+			by_id(&x, operand[i]);
+		cli_flush(c);
 	}
 	epd_store_close(x.s);
 	return cli_end(c);

@@ -42,9 +42,11 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"[-jqv] [-m DIR] [-w NAME] [-p TEXT] [-f FILE] [-i IMAGE] ... "
-	    "[REF ... | IMAGE ... | -]",
-	"[-jqv] --messages FILE [REF ... | IMAGE ... | -]",
+	"[-jqv] [-m DIR] [-t N] [-w NAME] [-p TEXT] [-f FILE] [-i IMAGE] ... "
+	    "[--system TEXT] [--role ROLE] [--tools FILE] [--raw] [--continue] "
+	    "[--vision-id] [--no-generation] [--reuse POLICY] [--ttl TIME] "
+	    "[--expect V] [--key N] [REF ... | IMAGE ... | -]",
+	"[-jqv] --messages FILE [OPTION ...] [REF ... | IMAGE ... | -]",
 	NULL
 };
 

@@ -22,7 +22,7 @@ static const struct cli_command command = {
 	    "verbs:\n"
 	    "  ls [-l] [W ...]         states, or with -f features\n"
 	    "  show REF ...            a state in short (-j: all of it), a feature, workflow\n"
-	    "  tree W ...              a workflow's branches\n"
+	    "  tree [W ...]            branches of workflows\n"
 	    "  log [--verify] [W ...]  the record of all changes\n"
 	    "  release, rm REF ...     let go of states\n"
 	    "  abort STATE ...         give states up; they stay until released\n"
@@ -31,14 +31,17 @@ static const struct cli_command command = {
 	    "  metrics [--reset]       counters and gauges\n",
 };
 
-#define VERB(id, text, usage_, about_, ...) \
+#define VERB_OF(id, common_, text, usage_, about_, ...) \
 	static const char *const id##_usage[] = { usage_, NULL }; \
 	static const struct cli_option id##_options[] = { \
 		__VA_ARGS__ { 0, NULL, NULL, NULL } }; \
 	static const struct cli_command id##_command = { \
 		.name = "epd-state " text, .usage = id##_usage, \
 		.about = about_, .options = id##_options, \
-		.common = "wjvqSCT", .set = set }
+		.common = common_, .set = set }
+#define VERB(id, ...) VERB_OF(id, "wjvqSCT", __VA_ARGS__)
+/* What is of the whole store knows no -w. */
+#define VERB_OF_ALL(id, ...) VERB_OF(id, "jvqSCT", __VA_ARGS__)
 
 VERB(ls, "ls", "[-lfj] [WORKFLOW ... | REF ... | -]",
     "List states, one a line: of the workflows named, or of all.",
@@ -70,10 +73,10 @@ VERB(abort, "abort", "[-v] --reason TEXT STATE ... | -",
 VERB(check, "check", "[-jv] [WORKFLOW ... | -]",
     "Prove every invariant that can be proven, of the workflows named or of "
     "the whole store. Exit 5 if something is wrong.",);
-VERB(gc, "gc", "[-jv]",
+VERB_OF_ALL(gc, "gc", "[-jv]",
     "Reclaim what nobody needs: expired states and features, orphaned pages, "
     "leftovers of processes that died, memory folders whose store is gone.",);
-VERB(metrics, "metrics", "[-j] [--reset]",
+VERB_OF_ALL(metrics, "metrics", "[-j] [--reset]",
     "Show counters and gauges as Prometheus text.",
     { RESET, "reset", NULL, "set the counters to zero instead" },);
 
@@ -151,12 +154,15 @@ main(int argc, char **argv)
 	v = verb_named(&c, argv[first]);
 	first = cli_options(&c, v->command, &a, argc, argv, first);
 	a.operand = cli_operands(&c, argc, argv, first, &a.n);
+	if (c.workflow && !strchr(v->command->common, 'w'))
+		cli_usage(&c, "-w: %s is of the whole store", v->name);
 	if (a.n && v->operands == 0)
 		cli_usage(&c, "%s: an operand too many", a.operand[0]);
 	if (!a.n && v->operands == 2)
 		cli_usage(&c, "no operand");
 	if (v->run == state_abort && !*a.reason)
 		cli_usage(&c, "--reason: say why it is given up");
+	a.states = v->run == state_abort;
 	a.store = v->looks && !a.reset ? cli_look(&c) : cli_store(&c, 0);
 	v->run(&a);
 	epd_store_close(a.store);

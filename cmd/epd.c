@@ -22,8 +22,8 @@ static const char *const usage[] = {
 static const struct cli_command command = {
 	.name = "epd",
 	.usage = usage,
-	.about = "Pictures and questions to answers, by three commands that "
-	    "share nothing but a store. epd VERB runs epd-VERB.",
+	.about = "Pictures and questions to answers, by commands that share "
+	    "nothing but a store. epd VERB runs epd-VERB.",
 	.common = "",
 	.more =
 	    "verbs:\n"

@@ -25,6 +25,15 @@ const struct cli_option cli_common[] = {
 	{ 0, NULL, NULL, NULL },
 };
 
+/* Bytes up to the next blank; what stands in brackets is one word. */
+static size_t
+word(const char *text)
+{
+	const char *end = *text == '[' ? strchr(text, ']') : NULL;
+
+	return (end ? (size_t)(end - text) : 0) + strcspn(end ? end : text, " ");
+}
+
 /* Words of text from column at on, broken before WIDTH and indented. */
 static void
 wrap(const char *text, int at, int indent)
@@ -32,7 +41,7 @@ wrap(const char *text, int at, int indent)
 	int begun = 0;
 
 	while (*text) {
-		size_t n = strcspn(text, " ");
+		size_t n = word(text);
 
 		if (begun && at + 1 + (int)n > WIDTH) {
 			printf("\n%*s", indent, "");

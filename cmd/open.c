@@ -73,6 +73,20 @@ cli_config(struct cli *c)
 	epd_buf_free(&path);
 }
 
+/* Nothing would come into a new store, so none is made. */
+static _Noreturn void
+no_model(struct cli *c, const char *model)
+{
+	struct epd_why why = {0};
+
+	epd_why(&why, EPD_EUSAGE, CLI_NO_MODEL);
+	if (model)
+		cli_fail(c, model, -ENOENT, NULL);
+	else
+		cli_fail(c, NULL, EPD_EUSAGE, &why);
+	exit(cli_end(c));
+}
+
 static struct epd_store *
 open_store(struct cli *c, int create, int look)
 {
@@ -83,11 +97,15 @@ open_store(struct cli *c, int create, int look)
 		.create = create,
 		.look = look,
 	};
+	const char *model = create ? cli_model(c) : NULL;
 	struct epd_why why = {0};
 	struct epd_buf path = {0};
 	struct epd_store *s = NULL;
 	int rc;
 
+	/* In one that is there states may have models of their own. */
+	if (create && (!model || access(model, F_OK) < 0))
+		o.create = 0;
 	if (strlen(o.tenant) >= sizeof s->tenant)
 		cli_usage(c, "--tenant: longer than %zu bytes",
 		    sizeof s->tenant - 1);
@@ -95,6 +113,8 @@ open_store(struct cli *c, int create, int look)
 	cli_store_path(c, &path);
 	o.path = epd_buf_cstr(&path);
 	rc = epd_store_open(&s, &o, &why);
+	if (rc == EPD_ENOTHING && create && !o.create)
+		no_model(c, model);
 	if (rc < 0) {
 		cli_fail(c, o.path, rc, &why);
 		exit(cli_end(c));
@@ -247,4 +267,19 @@ cli_ref(struct cli *c, struct epd_store *s, const char *text,
 		    c->workflow);
 	snprintf(full, sizeof full, "%s/%s", c->workflow, text);
 	return epd_ref_parse(out, s, full, why);
+}
+
+int
+cli_state(struct cli *c, struct epd_store *s, const char *text,
+    struct epd_ref *out, struct epd_why *why)
+{
+	struct epd_ref ref = { .kind = EPD_REF_FEATURE };
+	/* Whether there is such a feature does not matter. */
+	int rc = !strncmp(text, "f:", 2) ? 0 : cli_ref(c, s, text, &ref, why);
+
+	if (rc == 0 && ref.kind != EPD_REF_STATE)
+		return epd_why(why, EPD_EUSAGE, "not a state");
+	if (rc == 0)
+		*out = ref;
+	return rc;
 }

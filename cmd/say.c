@@ -43,6 +43,7 @@ line(struct cli *c, const char *fmt, va_list ap)
 	vsnprintf(text, sizeof text, fmt, ap);
 	cli_tidy(text, strlen(text));
 	cli_progress_end(c);
+	cli_flush(c);
 	fprintf(stderr, "%s\n", text);
 }
 
@@ -106,21 +107,31 @@ fail_json(struct cli *c, const char *operand, int rc, const char *text)
 	epd_buf_free(&b);
 }
 
-/* Bytes of a sentence that only say the operand, or a part of it, again. */
+/*
+ * Bytes of a sentence that only say the operand, or a part of it, again: of
+ * w1/s3@2 that are w1/s3, w1 and s3 as well, and of s3, where -w says w1, w1/s3.
+ */
 static size_t
-repeated(const char *text, const char *operand)
+repeated(const struct cli *c, const char *text, const char *operand)
 {
 	const char *slash = strchr(operand, '/');
+	const char *last = slash ? slash + 1 : operand;
+	const size_t n = strlen(last), at = strcspn(last, "@");
+	const size_t first = (size_t)(last - operand);
+	const size_t own = c->workflow && !slash ? strlen(c->workflow) : 0;
+	const size_t skip = own && !strncmp(text, c->workflow, own) &&
+	    text[own] == '/' ? own + 1 : 0;
 	const struct epd_span part[] = {
-		epd_span(operand, strlen(operand)),
-		epd_span(operand, slash ? (size_t)(slash - operand) : 0),
-		epd_span(slash ? slash + 1 : "", slash ? strlen(slash + 1) : 0),
+		epd_span(operand, first + n), epd_span(operand, first + at),
+		epd_span(operand, first ? first - 1 : 0),
+		epd_span(last, n), epd_span(last, at),
 	};
 
-	for (int i = 0; i < 3; i++)
+	text += skip;
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
 		if (part[i].n && !strncmp(text, part[i].p, part[i].n) &&
 		    !strncmp(text + part[i].n, ": ", 2))
-			return part[i].n + 2;
+			return skip + part[i].n + 2;
 	return 0;
 }
 
@@ -147,7 +158,7 @@ cli_fail(struct cli *c, const char *operand, int rc, const struct epd_why *why)
 		cli_tidy(shown, n);
 	if (c->verbose)
 		snprintf(label, sizeof label, " [%s]", epd_errlabel(rc));
-	text += repeated(text, shown ? shown : "");
+	text += repeated(c, text, shown ? shown : "");
 	if (shown && named(text, shown))
 		n = 0;
 	/* A verb's name is the program's and its own. */
@@ -185,12 +196,15 @@ cli_progress_end(struct cli *c)
 static int
 lost(struct cli *c, int error)
 {
+	/* Said once, and what says it comes by here. */
+	const int before = c->out_failed;
+
+	c->out_failed = 1;
 	/* A reader that has seen enough is no news. */
-	if (!c->out_failed && error != EPIPE)
+	if (!before && error != EPIPE)
 		cli_say(c, "%.*s: standard output: %s",
 		    (int)strcspn(c->command->name, " "), c->command->name,
 		    strerror(error ? error : EIO));
-	c->out_failed = 1;
 	cli_status(c, 1);
 	return -1;
 }

@@ -11,7 +11,6 @@ cli_session(struct cli *c, struct epd_store *s, const char *model,
 	};
 
 	if (!model)
-		return epd_why(why, EPD_EUSAGE, "no model: give -m or set "
-		    "EPD_MODEL");
+		return epd_why(why, EPD_EUSAGE, CLI_NO_MODEL);
 	return epd_flow_session(out, s, &o, states, c->model ? 0 : n, why);
 }

@@ -64,6 +64,9 @@ members(struct epd_buf *out, const struct epd_json *object, int depth)
 	while (epd_json_next(&it)) {
 		size_t at;
 
+		/* That is for programs. */
+		if (depth == 0 && !strcmp(it.key, "schema_version"))
+			continue;
 		if (!first || depth == 0)
 			epd_buf_fmt(out, "%*s", 2 * depth, "");
 		first = 0;

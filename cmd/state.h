@@ -9,6 +9,7 @@ struct state_args {
 	struct epd_store *store;
 	char **operand;
 	int n;
+	int states;		/* operands are these, nothing else */
 	int longer, features, names, tokens, text, verify, recursive, reset;
 	const char *prefix, *reason;
 };

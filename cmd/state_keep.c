@@ -1,41 +1,15 @@
 /* state_keep.c - release, abort, check, gc, metrics. */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "cmd/state.h"
-
-/*
- * A workflow whose lock was waited for in vain: for more operands of it the lock
- * is asked for once.
- */
-struct patience {
-	char workflow[EPD_WORKFLOW];
-	int64_t ms;		/* as configured */
-	uint64_t from;
-};
-
-static void
-ask(struct state_args *a, struct patience *p, const struct epd_ref *ref)
-{
-	if (!p->ms)
-		p->ms = a->store->config.lock_timeout_ms;
-	a->store->config.lock_timeout_ms = *p->workflow &&
-	    !strcmp(p->workflow, ref->workflow) ? 0 : p->ms;
-	p->from = epd_clock_boot_ns();
-}
 
 /* What an operand came to, for people. */
 static void
-tell(struct state_args *a, struct patience *p, const char *operand,
-    const struct epd_ref *ref, const char *done, int rc,
+tell(struct state_args *a, const char *operand, const char *done, int rc,
     const struct epd_why *why)
 {
 	struct cli *c = a->cli;
 
-	if (rc == EPD_ELOCKED && epd_clock_boot_ns() - p->from >=
-	    (uint64_t)p->ms * 1000000)
-		memcpy(p->workflow, ref->workflow, sizeof p->workflow);
 	if (rc < 0)
 		cli_fail(c, operand, rc, why);
 	else if (c->verbose)
@@ -45,8 +19,6 @@ tell(struct state_args *a, struct patience *p, const char *operand,
 void
 state_release(struct state_args *a)
 {
-	struct patience p = { .ms = 0 };
-
 	for (int i = 0; i < a->n; i++) {
 		struct epd_why why = {0};
 		struct epd_ref ref;
@@ -54,21 +26,18 @@ state_release(struct state_args *a)
 
 		if (state_ref(a, a->operand[i], &ref) < 0)
 			continue;
-		ask(a, &p, &ref);
 		if (ref.kind == EPD_REF_WORKFLOW && !a->recursive)
 			rc = epd_why(&why, EPD_EUSAGE, "a workflow; -r "
 			    "releases all its states");
 		if (rc == 0)
 			rc = epd_flow_release(a->store, &ref, a->reason, &why);
-		tell(a, &p, a->operand[i], &ref, "released", rc, &why);
+		tell(a, a->operand[i], "released", rc, &why);
 	}
 }
 
 void
 state_abort(struct state_args *a)
 {
-	struct patience p = { .ms = 0 };
-
 	for (int i = 0; i < a->n; i++) {
 		struct epd_why why = {0};
 		struct epd_ref ref;
@@ -76,9 +45,8 @@ state_abort(struct state_args *a)
 
 		if (state_ref(a, a->operand[i], &ref) < 0)
 			continue;
-		ask(a, &p, &ref);
 		rc = epd_flow_abort(a->store, &ref, a->reason, &why);
-		tell(a, &p, a->operand[i], &ref, "aborted", rc, &why);
+		tell(a, a->operand[i], "aborted", rc, &why);
 	}
 }
 
@@ -109,20 +77,22 @@ fault(void *arg, const char *text)
 }
 
 static void
-litter(void *arg, const char *text)
+litter(void *arg, enum epd_finding what, const char *text)
 {
 	const struct checker *x = arg;
 	struct cli *c = x->a->cli;
+	const int foreign = what == EPD_FOREIGN;
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
 	if (!c->json) {
 		if (!c->quiet)
-			cli_say(c, "%s; gc takes it", text);
+			cli_say(c, "%s%s", text, foreign ||
+			    x->a->store->read_only ? "" : "; gc takes it");
 		return;
 	}
 	cli_object(&w, &b);
-	epd_jw_str(&w, "litter", text);
+	epd_jw_str(&w, foreign ? "foreign" : "litter", text);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
 }
@@ -171,6 +141,7 @@ proof_json(struct epd_jw *w, const struct epd_proof *p)
 	epd_jw_uint(w, "pages", p->pages);
 	epd_jw_uint(w, "pages_missing", p->missing);
 	epd_jw_uint(w, "litter", p->litter);
+	epd_jw_uint(w, "foreign", p->foreign);
 }
 
 static void
@@ -224,23 +195,79 @@ state_check(struct state_args *a)
 
 /* ---- gc ---- */
 
+/* "2 runs (8.0 KiB)", with a comma before all but the first. */
+static void
+part(struct epd_buf *b, uint64_t n, const char *what, uint64_t bytes)
+{
+	char size[24];
+
+	epd_buf_fmt(b, "%s%llu %s%s (%s)", b->n ? ", " : "", LLU(n), what,
+	    s_of(n), cli_bytes(size, bytes));
+}
+
 static void
 tell_swept(struct cli *c, const struct epd_swept *s)
 {
-	char run[24], over[24], feature[24], folder[24], evicted[64] = "";
+	struct epd_buf b = {0};
+	char size[24];
 
+	epd_buf_fmt(&b, "%llu state%s expired", LLU(s->states),
+	    s_of(s->states));
+	part(&b, s->runs, "run", s->run_bytes);
 	if (s->evicted)
-		snprintf(evicted, sizeof evicted, "%llu above the cap (%s), ",
-		    LLU(s->evicted), cli_bytes(over, s->evicted_bytes));
-	cli_say(c, "%llu state%s expired, %llu run%s (%s), %s%llu feature%s "
-	    "and %llu orphan%s (%s), %llu memory folder%s, %llu leftover%s "
-	    "(%s), %.1f ms", LLU(s->states), s_of(s->states), LLU(s->runs),
-	    s_of(s->runs), cli_bytes(run, s->run_bytes), evicted,
-	    LLU(s->features), s_of(s->features), LLU(s->orphans),
-	    s_of(s->orphans), cli_bytes(feature, s->feature_bytes),
-	    LLU(s->memory_folders), s_of(s->memory_folders),
-	    LLU(s->temporaries), s_of(s->temporaries),
-	    cli_bytes(folder, s->other_bytes), (double)s->ns / 1e6);
+		epd_buf_fmt(&b, ", %llu above the cap (%s)", LLU(s->evicted),
+		    cli_bytes(size, s->evicted_bytes));
+	epd_buf_fmt(&b, ", %llu feature%s and", LLU(s->features),
+	    s_of(s->features));
+	epd_buf_fmt(&b, " %llu orphan%s (%s)", LLU(s->orphans),
+	    s_of(s->orphans), cli_bytes(size, s->feature_bytes));
+	part(&b, s->memory_folders, "memory folder", s->folder_bytes);
+	part(&b, s->temporaries, "leftover", s->temporary_bytes);
+	part(&b, s->tails, "log tail", s->tail_bytes);
+	if (s->checkpoints)
+		epd_buf_fmt(&b, ", %llu checkpoint%s written again",
+		    LLU(s->checkpoints), s_of(s->checkpoints));
+	epd_buf_fmt(&b, ", %llu hand-off%s settled, %.1f ms", LLU(s->handoffs),
+	    s_of(s->handoffs), (double)s->ns / 1e6);
+	cli_say(c, "%s", epd_buf_cstr(&b));
+	epd_buf_free(&b);
+}
+
+static void
+swept_json(struct cli *c, const struct epd_swept *s)
+{
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	cli_object(&w, &b);
+	epd_jw_uint(&w, "states", s->states);
+	epd_jw_uint(&w, "runs", s->runs);
+	epd_jw_uint(&w, "run_bytes", s->run_bytes);
+	epd_jw_uint(&w, "evicted", s->evicted);
+	epd_jw_uint(&w, "evicted_bytes", s->evicted_bytes);
+	epd_jw_uint(&w, "features", s->features);
+	epd_jw_uint(&w, "orphans", s->orphans);
+	epd_jw_uint(&w, "feature_bytes", s->feature_bytes);
+	epd_jw_uint(&w, "memory_folders", s->memory_folders);
+	epd_jw_uint(&w, "memory_folder_bytes", s->folder_bytes);
+	epd_jw_uint(&w, "leftovers", s->temporaries);
+	epd_jw_uint(&w, "leftover_bytes", s->temporary_bytes);
+	epd_jw_uint(&w, "log_tails", s->tails);
+	epd_jw_uint(&w, "log_tail_bytes", s->tail_bytes);
+	epd_jw_uint(&w, "checkpoints", s->checkpoints);
+	epd_jw_uint(&w, "handoffs", s->handoffs);
+	epd_jw_real(&w, "ms", (double)s->ns / 1e6);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+not_swept(void *arg, int rc, const char *text)
+{
+	struct epd_why why;
+
+	epd_why(&why, rc, "%s", text);
+	cli_fail(arg, NULL, rc, &why);
 }
 
 void
@@ -248,34 +275,12 @@ state_gc(struct state_args *a)
 {
 	struct cli *c = a->cli;
 	struct epd_swept s;
-	struct epd_why why = {0};
-	struct epd_buf b = {0};
-	struct epd_jw w;
-	int rc = epd_flow_gc(a->store, &s, &why);
 
-	if (rc < 0) {
-		cli_fail(c, NULL, rc, &why);
-		return;
-	}
+	(void)epd_flow_sweep(a->store, &s, not_swept, c);
 	if (c->verbose)
 		tell_swept(c, &s);
-	if (!c->json)
-		return;
-	cli_object(&w, &b);
-	epd_jw_uint(&w, "states", s.states);
-	epd_jw_uint(&w, "runs", s.runs);
-	epd_jw_uint(&w, "run_bytes", s.run_bytes);
-	epd_jw_uint(&w, "evicted", s.evicted);
-	epd_jw_uint(&w, "evicted_bytes", s.evicted_bytes);
-	epd_jw_uint(&w, "features", s.features);
-	epd_jw_uint(&w, "orphans", s.orphans);
-	epd_jw_uint(&w, "feature_bytes", s.feature_bytes);
-	epd_jw_uint(&w, "memory_folders", s.memory_folders);
-	epd_jw_uint(&w, "leftovers", s.temporaries);
-	epd_jw_uint(&w, "other_bytes", s.other_bytes);
-	epd_jw_real(&w, "ms", (double)s.ns / 1e6);
-	cli_object_end(c, &w);
-	epd_buf_free(&b);
+	if (c->json)
+		swept_json(c, &s);
 }
 
 /* ---- metrics ---- */

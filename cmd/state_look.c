@@ -9,7 +9,8 @@ int
 state_ref(struct state_args *a, const char *text, struct epd_ref *out)
 {
 	struct epd_why why = {0};
-	int rc = cli_ref(a->cli, a->store, text, out, &why);
+	int rc = a->states ? cli_state(a->cli, a->store, text, out, &why) :
+	    cli_ref(a->cli, a->store, text, out, &why);
 
 	if (rc < 0)
 		cli_fail(a->cli, text, rc, &why);
@@ -40,16 +41,18 @@ state_each(struct state_args *a, int (*fn)(void *arg, const char *workflow),
 	if (a->n == 0)
 		state_rc(a, epd_workflow_each(a->store, fn, arg));
 	for (int i = 0; i < a->n && !c->out_failed; i++) {
-		if (state_ref(a, a->operand[i], &ref) < 0)
-			continue;
-		if (ref.kind != EPD_REF_WORKFLOW) {
-			struct epd_why why;
+		const char *text = a->operand[i];
+		struct epd_why why;
 
-			epd_why(&why, EPD_EUSAGE, "not a workflow");
-			cli_fail(c, a->operand[i], EPD_EUSAGE, &why);
+		/* Whether there is such a feature does not matter. */
+		ref.kind = EPD_REF_FEATURE;
+		if (strncmp(text, "f:", 2) != 0 && state_ref(a, text, &ref) < 0)
 			continue;
-		}
-		fn(arg, ref.workflow);
+		if (ref.kind != EPD_REF_WORKFLOW)
+			cli_fail(c, text, EPD_EUSAGE, (epd_why(&why, EPD_EUSAGE,
+			    "not a workflow"), &why));
+		else
+			fn(arg, ref.workflow);
 	}
 }
 
@@ -281,7 +284,7 @@ state_tree(struct state_args *a)
 struct logger {
 	struct state_args *a;
 	const char *workflow;
-	uint64_t records;
+	uint64_t records, first;	/* the number of the first of them */
 };
 
 /* What a record did, beside the state it is about. */
@@ -289,13 +292,14 @@ static const char *
 record_what(char out[64], const struct epd_record *r)
 {
 	const unsigned long long lease = r->lease;
+	const char *in_place = r->replaced ? ", replaced" : "";
 
 	*out = '\0';
 	if (r->count == 1)
-		snprintf(out, 64, "-> s%u", r->first);
+		snprintf(out, 64, "-> s%u%s", r->first, in_place);
 	else if (r->count)
-		snprintf(out, 64, "-> s%u..s%u", r->first,
-		    r->first + (r->count - 1));
+		snprintf(out, 64, "-> s%u..s%u%s", r->first,
+		    r->first + (r->count - 1), in_place);
 	else if (lease)
 		snprintf(out, 64, "lease %llu%s", lease,
 		    !strcmp(r->kind, "lease") && lease != r->lsn ?
@@ -331,6 +335,7 @@ record_json(struct logger *x, const struct epd_record *r, const char *name)
 	cli_object(&w, &b);
 	epd_jw_str(&w, "workflow", x->workflow);
 	epd_jw_uint(&w, "lsn", r->lsn);
+	epd_jw_uint(&w, "log_begins", x->first);
 	epd_jw_uint(&w, "term", r->term);
 	epd_jw_uint(&w, "wall_ms", r->wall_ms);
 	epd_jw_str(&w, "record", r->kind);
@@ -340,6 +345,7 @@ record_json(struct logger *x, const struct epd_record *r, const char *name)
 	epd_jw_uint(&w, "branches", r->count);
 	epd_jw_str(&w, "first_branch", r->count ? epd_ref_format(first,
 	    x->workflow, r->first, 0) : NULL);
+	epd_jw_bool(&w, "replaced", r->replaced);
 	if (r->lease)
 		epd_jw_uint(&w, "lease", r->lease);
 	else
@@ -354,6 +360,19 @@ record_json(struct logger *x, const struct epd_record *r, const char *name)
 	epd_buf_free(&b);
 }
 
+/* What a checkpoint let go of is not there to be told. */
+static void
+begins(struct logger *x, uint64_t lsn)
+{
+	struct cli *c = x->a->cli;
+
+	x->first = lsn;
+	if (lsn > 1 && !c->json && !c->quiet)
+		cli_say(c, "%s: begins at record %llu, those before are in a "
+		    "checkpoint (see state.log_keep)", x->workflow,
+		    (unsigned long long)lsn);
+}
+
 static int
 record(void *arg, const struct epd_record *r)
 {
@@ -361,7 +380,8 @@ record(void *arg, const struct epd_record *r)
 	struct logger *x = arg;
 	struct cli *c = x->a->cli;
 
-	x->records++;
+	if (x->records++ == 0)
+		begins(x, r->lsn);
 	if (r->state)
 		epd_ref_format(name, x->workflow, r->state, r->version);
 	if (c->json)
@@ -394,6 +414,8 @@ log_one(void *arg, const char *workflow)
 		return 0;
 	if (rc == 0) {
 		rc = epd_shard_walk(w.shard, record, &x, &why);
+		if (rc == 0 && !x.records && epd_shard_lsn(w.shard))
+			begins(&x, epd_shard_lsn(w.shard) + 1);
 		if (rc == 0 && a->verify)
 			rc = epd_shard_check(w.shard, log_fault, &x, &why);
 		if (rc == 0 && a->verify && a->cli->verbose)

@@ -157,11 +157,36 @@ summary(void *arg, const struct epd_sight *v)
 
 /* ---- tokens and text ---- */
 
-static int
-show_tokens(struct cli *c, const int32_t *ids, uint64_t n)
+/* An object about a version of a state. */
+static void
+object(struct epd_jw *w, struct epd_buf *b, const struct epd_ref *ref)
 {
+	char name[EPD_REF_TEXT];
+
+	cli_object(w, b);
+	epd_jw_str(w, "state", epd_ref_format(name, ref->workflow, ref->state,
+	    0));
+	epd_jw_uint(w, "version", ref->version);
+}
+
+static int
+show_tokens(struct cli *c, const struct epd_ref *ref, const int32_t *ids,
+    uint64_t n)
+{
+	struct epd_buf b = {0};
+	struct epd_jw w;
 	char id[16];
 
+	if (c->json) {
+		object(&w, &b, ref);
+		epd_jw_begin(&w, "tokens", '[');
+		for (uint64_t i = 0; i < n; i++)
+			epd_jw_int(&w, NULL, ids[i]);
+		epd_jw_end(&w, ']');
+		cli_object_end(c, &w);
+		epd_buf_free(&b);
+		return 0;
+	}
 	for (uint64_t i = 0; i < n && !c->out_failed; i++) {
 		snprintf(id, sizeof id, "%d", ids[i]);
 		cli_line(c, id);
@@ -176,7 +201,8 @@ show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
 {
 	struct epd_tokenizer *t = NULL;
 	struct epd_utf8 u = {0};
-	struct epd_buf b = {0};
+	struct epd_buf b = {0}, line = {0};
+	struct epd_jw w;
 	char *model = NULL;
 	int32_t pad;
 	int fd = -1, rc = epd_flow_model_of(a->store, ref, &model, why);
@@ -200,10 +226,15 @@ show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
 		epd_utf8_end(&u, &b);
 		rc = b.failed ? -ENOMEM : 0;
 	}
-	if (rc == 0) {
+	if (rc == 0 && a->cli->json) {
+		object(&w, &line, ref);
+		epd_jw_bytes(&w, "text", epd_span(b.p, b.n));
+		cli_object_end(a->cli, &w);
+	} else if (rc == 0) {
 		cli_text(a->cli, epd_span(b.p, b.n));
 		cli_line(a->cli, "");
 	}
+	epd_buf_free(&line);
 	epd_buf_free(&b);
 	epd_tokenizer_close(t);
 	if (fd >= 0)
@@ -215,20 +246,31 @@ show_text(struct state_args *a, const struct epd_ref *ref, const int32_t *ids,
 /* ---- show ---- */
 
 static int
-show_sequence(struct state_args *a, const struct epd_ref *ref,
+which(void *arg, const struct epd_sight *v)
+{
+	*(uint32_t *)arg = v->version;
+	return 0;
+}
+
+static int
+show_sequence(struct state_args *a, const struct epd_ref *asked,
     struct epd_why *why)
 {
-	struct cli *c = a->cli;
+	struct epd_ref ref = *asked;
 	int32_t *ids = NULL;
 	uint64_t n;
-	int rc;
+	int rc = 0;
 
-	if (ref->kind != EPD_REF_STATE)
+	if (ref.kind != EPD_REF_STATE)
 		return epd_why(why, EPD_EUSAGE, "not a state");
-	rc = epd_view_tokens(a->store, ref, &ids, &n, why);
+	/* The one that is then told. */
+	if (a->cli->json)
+		rc = epd_view_state(a->store, asked, which, &ref.version, why);
 	if (rc == 0)
-		rc = a->tokens ? show_tokens(c, ids, n) :
-		    show_text(a, ref, ids, n, why);
+		rc = epd_view_tokens(a->store, &ref, &ids, &n, why);
+	if (rc == 0)
+		rc = a->tokens ? show_tokens(a->cli, &ref, ids, n) :
+		    show_text(a, &ref, ids, n, why);
 	epd_free(ids);
 	return rc;
 }

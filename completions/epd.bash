@@ -28,9 +28,16 @@ _epd_options() {
 	'epd-state log') echo "$_epd_house" --verify ;;
 	'epd-state release') echo "$_epd_house" --recursive --reason ;;
 	'epd-state abort') echo "$_epd_house" --reason ;;
-	'epd-state metrics') echo "$_epd_house" --reset ;;
+	'epd-state metrics') echo "${_epd_house#--workflow }" --reset ;;
+	'epd-state gc') echo "${_epd_house#--workflow }" ;;
 	'epd-state '*) echo "$_epd_house" ;;
 	esac
+}
+
+# Names of manual pages, once they are begun.
+_epd_pages() {
+	[[ $1 != ep* ]] || echo epd epd-encode epd-prefill epd-decode epd-fork \
+		epd-handoff epd-state epd.yaml
 }
 
 _epd_verbs='ls show tree log release rm abort check gc metrics'
@@ -126,7 +133,7 @@ _epd_handoff() {
 		--commit|--abort|--adopt|--status) _epd_handoffs "$1"; return ;;
 		-w|--workflow|--store|--config|--tenant|--to|--timeout|--reason)
 			i=$((i + 1)) ;;
-		-*|handoff) ;;
+		-?*|handoff) ;;
 		*) operands=$((operands + 1)) ;;
 		esac
 	done
@@ -219,8 +226,8 @@ _epd() {
 			'encode prefill decode fork handoff state doctor help' \
 			-- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			'encode prefill decode fork handoff state doctor config' \
-			-- "$cur") ;;
+			"encode prefill decode fork handoff state doctor config
+			$(_epd_pages "$cur")" -- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
 		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
 		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f

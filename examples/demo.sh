@@ -3,6 +3,11 @@
 # processes that share nothing but a store.  Each command is printed as it runs.
 # shellcheck disable=SC2016
 set -eu
+case ${1-} in
+'') ;;
+-h|--help) echo 'usage: [B=DIR] demo.sh'; exit 0 ;;
+*) echo 'usage: [B=DIR] demo.sh' >&2; exit 2 ;;
+esac
 B=${B:-build}
 PATH=$(cd "$B/bin" && pwd):$PATH
 dir=$(cd "$(dirname "$0")/tiny-vlm" && pwd)

@@ -1,9 +1,21 @@
 # here.sh - read by the examples: the commands, the shipped model, and a store
-# that goes when the example ends, unless EPD_STORE names one; from that what the
-# example made goes.  The commands are those of the build, else those in PATH.
+# that goes when the example ends, unless EPD_STORE names one; from that the states
+# and features go that the example made, and its workflows stay, without states.
+# The commands are those of the build, else those in PATH.
 # shellcheck shell=sh disable=SC2034
 set -eu
 name=$(basename "$0")
+# --help is the words at an example's head.
+case ${1-} in
+'') ;;
+-h|--help)
+	printf 'usage: %s\n\n' "$name"
+	sed -n '2,/^[^#]/s/^#$/# /; 2,/^[^#]/s/^# //p' "$0" | grep -v shellcheck
+	exit 0 ;;
+*)
+	echo "usage: $name" >&2
+	exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 case ${B:-build} in /*) bin=$B/bin ;; *) bin=$here/../${B:-build}/bin ;; esac
 [ ! -x "$bin/epd-fork" ] || PATH=$(cd "$bin" && pwd):$PATH

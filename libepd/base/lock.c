@@ -152,6 +152,17 @@ epd_lock_drop(int fd)
 	set_lock(fd, F_UNLCK, 0, 0);
 }
 
+int
+epd_lock_is_held(int fd, off_t at, off_t n)
+{
+	struct flock l = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET,
+		.l_start = at, .l_len = n,
+	};
+
+	return fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
+}
+
 /* The start time of a process; 0 if there is none. */
 static int
 start_time(const char *who, uint64_t *start)

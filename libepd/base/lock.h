@@ -25,6 +25,11 @@ int epd_lock_wait(int fd, uint64_t timeout_ms);
 /* Shared with others who share it; whoever takes it alone waits for all. */
 int epd_lock_share(int fd, uint64_t timeout_ms);
 void epd_lock_drop(int fd);
+/*
+ * 1: another open of the file has a lock, shared or not, on some of the n bytes
+ * from `at` on (0, 0: on any); or that cannot be told.  fd may be for reading.
+ */
+int epd_lock_is_held(int fd, off_t at, off_t n);
 
 /* One process's registration in a store's procs file. */
 struct epd_procs;

@@ -1,5 +1,6 @@
 /* abort.c - giving a state up, which is done by command only. */
 #include "flow/handoff.h"
+#include "flow/reach.h"
 #include "flow/view.h"
 
 int
@@ -17,7 +18,8 @@ epd_flow_abort(struct epd_store *s, const struct epd_ref *ref,
 	if ((rc = epd_workflow_open(&w, s, ref->workflow, 0, why)) < 0)
 		return rc;
 	(void)epd_flow_handoff_settle(s, &w);
-	rc = epd_shard_abort(w.shard, ref->state, reason, why);
+	rc = epd_reach_ended(&w, ref->state, epd_shard_abort(w.shard,
+	    ref->state, reason, why), why);
 	epd_log(&s->log, "op=abort workflow=%s state=%u rc=%d", ref->workflow,
 	    ref->state, rc);
 	epd_workflow_close(&w);

@@ -18,7 +18,7 @@ struct epd_fork_request {
 	uint32_t *ids;			/* out: [branches] of them; may be NULL */
 };
 struct epd_forked {
-	uint32_t first;			/* and, unless alone, the numbers behind it */
+	uint32_t first;			/* and the numbers behind it */
 	int alone;			/* they share nothing: each is prefilled by itself */
 	uint32_t version;		/* of the parent, where they begin */
 	uint64_t ns;			/* all of it, flush included */
@@ -27,8 +27,9 @@ struct epd_forked {
  * Branches in the parent's workflow: one log record, no page is touched.  Where
  * state.enable_cow is off, or no more can stand on the parent's version, each is
  * a state with a copy of the tokens that will be prefilled by itself.
- * Fails: EPD_ESUSPECT (the parent is), EPD_EKIND (objects of another kind than
- * pages), and as epd_shard_fork; nothing was made then.
+ * Fails: EPD_ESUSPECT (the parent is), -EPERM (it is ABORTED), EPD_EKIND (objects
+ * of another kind than pages), and as epd_shard_fork; nothing was made then,
+ * but for EPD_EUNSURE: all, none, or of those alone some may have been.
  */
 int epd_flow_fork(struct epd_store *s, const struct epd_fork_request *f,
     struct epd_forked *out, struct epd_why *why);

@@ -66,17 +66,18 @@ fault(struct check *c, int counter, const char *fmt, ...)
 
 /* What lies about; what shuts somebody out is a fault. */
 static void
-found(void *arg, int damage, const char *text)
+found(void *arg, enum epd_finding what, const char *text)
 {
 	struct check *c = arg;
 
-	if (damage) {
+	if (what == EPD_FAULT) {
 		fault(c, NONE, "%s", text);
 		return;
 	}
-	c->proof.litter++;
+	c->proof.litter += what == EPD_LITTER;
+	c->proof.foreign += what == EPD_FOREIGN;
 	if (c->to->litter)
-		c->to->litter(c->to->arg, text);
+		c->to->litter(c->to->arg, what, text);
 }
 
 static void
@@ -253,8 +254,12 @@ check_workflow(void *arg, const char *workflow)
 	struct check *c = arg;
 	struct epd_workflow w;
 	struct epd_why inner = {{0}};
-	int rc = epd_workflow_open(&w, c->s, workflow, 1, &inner);
+	int rc;
 
+	if (!c->all && !epd_is_workflow(c->s, workflow))
+		return epd_why(c->why, EPD_ENOTHING, "%s: no such workflow",
+		    workflow);
+	rc = epd_workflow_open(&w, c->s, workflow, 1, &inner);
 	c->about = workflow;
 	if (rc == EPD_ENOTHING && c->all)
 		return 0;
@@ -286,7 +291,8 @@ check_rest(struct check *c)
 
 	c->about = "features";
 	rc = epd_feature_check(c->s->features, counted_elsewhere, c);
-	if (rc < 0)
+	/* A folder of it that is none is told of with what lies about. */
+	if (rc < 0 && !is_odd(rc))
 		return epd_why(c->why, rc, "features: %s", epd_strerror(rc));
 	rc = epd_litter_of_store(c->s, found, c);
 	return rc < 0 ? epd_why(c->why, rc, "%s: %s", c->s->path,

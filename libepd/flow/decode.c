@@ -97,20 +97,6 @@ due(const struct batch *b)
 	    (uint64_t)b->s->store->config.lease_ms * 1000000 / 3;
 }
 
-/*
- * The workflow's lock, asked for since `from`, was waited for in vain: for the
- * other lanes on it, and to give leases back, it is asked for once.
- */
-static int
-in_vain(const struct batch *b, const struct lane *l, uint64_t from, int rc)
-{
-	const uint64_t ms = (uint64_t)b->s->store->config.lock_timeout_ms;
-
-	if (rc == EPD_ELOCKED && epd_clock_boot_ns() - from >= ms * 1000000)
-		epd_shard_patience(l->w->shard, 0);
-	return rc;
-}
-
 /* Take the state for decoding; it may have moved while nobody held it. */
 static int
 take_lease(struct batch *b, struct lane *l, struct epd_state *st,
@@ -119,14 +105,13 @@ take_lease(struct batch *b, struct lane *l, struct epd_state *st,
 	const struct epd_lease lost = {
 		.state = l->ref->state, .kind = EPD_LEASE_DECODE,
 	};
-	uint64_t from = epd_clock_boot_ns();
 	int rc = epd_store_owe_room(b->s->store, (size_t)b->d->n);
 
 	if (rc < 0)
 		return epd_why(why, rc, "no memory");
 	rc = epd_shard_lease(l->w->shard, l->ref->state, 0, EPD_LEASE_DECODE,
 	    (uint64_t)b->s->store->config.lease_ms, &l->lease, why);
-	if (in_vain(b, l, from, rc) == EPD_EUNSURE)
+	if (rc == EPD_EUNSURE)
 		epd_store_owe(b->s->store, l->w->name, &lost,
 		    epd_shard_lsn(l->w->shard));
 	l->renew_ns = due(b);
@@ -177,14 +162,11 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 		return epd_why(why, rc, "%s/s%u: %s", l->w->name,
 		    l->ref->state, epd_strerror(rc));
 	if (l->ref->version && l->ref->version != st.versions)
-		return epd_why(why, EPD_EUSAGE, "%s/s%u is at @%u; an earlier "
+		return epd_why(why, EPD_EUSAGE, "%s/s%u: it is at @%u; an earlier "
 		    "version goes on in a fork of it", l->w->name,
 		    l->ref->state, st.versions);
-	if (st.status != EPD_ACTIVE && st.status != EPD_SUSPECT &&
-	    st.status != EPD_OFFLOADED)
-		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", l->w->name,
-		    l->ref->state, epd_status_name(st.status));
-	if ((rc = take_lease(b, l, &st, why)) < 0)
+	if ((rc = epd_reach_on(l->w, &st, why)) < 0 ||
+	    (rc = take_lease(b, l, &st, why)) < 0)
 		return rc;
 	l->expect = st.versions;
 	l->q.stop = b->d->interrupt;
@@ -218,7 +200,6 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 	struct epd_version v = { .turn = l->q.head.turn };
 	struct epd_buf text = {0}, out = {0}, shown = {0};
 	const uint64_t drawn = l->q.n > l->had ? l->q.n - l->had : 0;
-	uint64_t from;
 
 	l->live = 0;
 	/* What follows a stop string is not shown, half a character too. */
@@ -246,16 +227,15 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		epd_buf_fmt(&text, "{\"command\": \"decode\", \"drawn\": %llu}",
 		    (unsigned long long)drawn);
 		v.note = epd_span(text.p, text.n);
-		from = epd_clock_boot_ns();
 		rc = epd_seq_advance(&l->q, &(struct epd_step){
 		    .state = l->ref->state, .expect = l->expect,
 		    .lease = l->lease, .had = l->had, .images = l->images,
 		    }, &v, &l->end.version, &l->end.why);
-		(void)in_vain(b, l, from, rc);
 	}
-	/* Unless it went with the version. */
-	if (l->lease && l->w && (rc < 0 || !drawn) && epd_shard_drop(
-	    l->w->shard, l->lease, "nothing was drawn", NULL) < 0)
+	/* Unless it went with the version.  A lock not to be had is let be. */
+	if (l->lease && l->w && (rc < 0 || !drawn) &&
+	    (rc == EPD_ELOCKED || epd_shard_drop(l->w->shard, l->lease,
+	    "nothing was drawn", NULL) < 0))
 		epd_store_owe(b->s->store, l->w->name, &(struct epd_lease){
 		    .id = l->lease }, 0);
 	l->lease = 0;
@@ -513,9 +493,6 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 			finish(&b, l, 0, EPD_FINISH_LENGTH);
 		}
 	}
-	for (int i = 0; i < b.workflows; i++)
-		epd_shard_patience(b.workflow[i].shard,
-		    (uint64_t)s->store->config.lock_timeout_ms);
 	while (!b.stopped && !(d->interrupt && *d->interrupt))
 		if (step(&b) == 0)
 			break;

@@ -223,6 +223,25 @@ ended(struct epd_pair *p, enum epd_goal goal, int refused, struct epd_why *why)
 	    "was rolled back: its source has the state");
 }
 
+/*
+ * A step failed.  Once the source has decided nothing is as before; and once the
+ * target has too, what is left to do is anybody's.
+ */
+static int
+failed(struct epd_pair *p, enum epd_goal goal, int rc, struct epd_why *why)
+{
+	char text[sizeof why->text];
+
+	if (!p->committed || goal == EPD_GOAL_SETTLE || rc == EPD_ETIMEOUT)
+		return rc;
+	if (p->dst.h.phase >= EPD_COMMITTED)
+		return ended(p, goal, 0, why);
+	snprintf(text, sizeof text, "%s", why && *why->text ? why->text :
+	    epd_strerror(rc));
+	return epd_why(why, EPD_EUNSURE, "it is committed, but not yet at its "
+	    "target: %s", text);
+}
+
 int
 epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
     struct epd_why *why)
@@ -244,7 +263,7 @@ epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
 		target = p->dst.h.phase;
 		rc = step(p, goal, reason, why);
 		if (rc < 0 && rc != EPD_EABORTED && rc != EPD_ESTATUS)
-			return rc;
+			return failed(p, goal, rc, why);
 	}
 	return ended(p, goal, rc, why);
 }

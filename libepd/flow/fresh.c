@@ -224,16 +224,19 @@ int
 epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
     struct epd_page_entry *e)
 {
+	struct epd_index *x;
 	int rc;
 
 	/* What is computed on given pages is no better than they are. */
 	if (q->given)
 		epd_run_given(q->fresh);
+	/* It may have to be made: not between a run and its record. */
+	x = epd_store_index(q->s->store);
 	do
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
 	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
 	if (rc == 0 && !epd_run_is_given(q->fresh))
-		epd_index_put(epd_store_index(q->s->store), q->w->name, run,
+		epd_index_put(x, q->w->name, run,
 		    (uint32_t)q->s->shape.tokens, e, epd_run_count(q->fresh));
 	return rc;
 }

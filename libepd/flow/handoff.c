@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/pair.h"
+#include "flow/reach.h"
 
 /* ---- prepare ---- */
 
@@ -56,13 +57,9 @@ make_target(struct epd_store *s, const struct epd_offer *o,
 static void
 drop_target(struct epd_half *dst, int unmade)
 {
-	char name[EPD_WORKFLOW];
-
-	unmade = unmade && dst->w.shard && epd_shard_lsn(dst->w.shard) == 0;
-	memcpy(name, dst->w.name, sizeof name);
+	if (unmade)
+		(void)epd_workflow_unmake(dst->s, &dst->w);
 	epd_workflow_close(&dst->w);
-	if (unmade && epd_file_remove(dst->s->workflows, name) == 0)
-		(void)epd_memory_remove(dst->s->memory, name);
 	if (!dst->near)
 		epd_store_close(dst->s);
 }
@@ -99,9 +96,8 @@ may_offer(struct epd_workflow *src, const struct epd_offer *o,
 		return epd_why(why, rc, "%s", epd_strerror(rc));
 	if (st.status == EPD_SUSPECT)
 		return epd_why(why, EPD_ESUSPECT, "it is SUSPECT");
-	if (st.status != EPD_ACTIVE)
-		return epd_why(why, EPD_ESTATUS, "it is %s",
-		    epd_status_name(st.status));
+	if ((rc = epd_reach_on(src, &st, why)) < 0)
+		return rc;
 	if ((rc = is_held(src, o->state.state, why)) < 0)
 		return rc;
 	if (o->state.version > st.versions)
@@ -142,7 +138,8 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 	memcpy(h->peer, dst->uuid, 16);
 	if (!dst->near)
 		memcpy(h->home, dst->s->uuid, 16);
-	return epd_shard_prepare(src->shard, h, why);
+	return epd_reach_ended(src, h->state, epd_shard_prepare(src->shard, h,
+	    why), why);
 }
 
 /* It is prepared, whatever may be read of it now. */
@@ -248,7 +245,8 @@ with_pair(struct epd_store *s, const uint8_t id[16],
 	if (rc < 0)
 		return epd_why(why, rc, "%s", rc != EPD_ENOTHING ?
 		    epd_strerror(rc) : "no such hand-off in this store: it "
-		    "ended, or was never begun");
+		    "ended, was never begun, or is only prepared, and then "
+		    "its source alone knows of it");
 	if ((rc = epd_workflow_open(&w, s, x.workflow, !s->procs, why)) < 0)
 		return rc;
 	rc = epd_shard_handoff(w.shard, id, &h);
@@ -499,7 +497,8 @@ epd_flow_handoff_find(struct epd_store *s, const char *hex, uint8_t id[16],
 	rc = epd_flow_handoff_each(s, find_one, &f, why);
 	if (f.n == 0)
 		return rc < 0 ? rc : epd_why(why, EPD_ENOTHING, "%s: no such "
-		    "hand-off: it ended, or was never begun", hex);
+		    "hand-off: it ended, or was never begun; or it is only "
+		    "prepared, and known in its source's store alone", hex);
 	if (f.n > 1)
 		return epd_why(why, EPD_EAMBIGUOUS, "%s: could be%s%s", hex,
 		    f.others, f.n > 4 ? " ..." : "");

@@ -7,9 +7,15 @@
  * be named.  Should a writer be slower than that, its pages are computed again.
  * A hand-off's target, which may have much to copy, holds a shared lock on its
  * folder from the first link to the record; there is no sweep then.
+ *
+ * What cannot be swept is told of, and all else is swept: only what rests on
+ * knowing all workflows, as which pictures are needed, stays if one of them cannot
+ * be read.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,7 +30,7 @@
 #include "page/page.h"
 
 enum {
-	GRACE_MS = 1000, MOMENT_MS = 200,
+	GRACE_MS = 1000,
 	TICK_MS = 20,		/* what a file's times may lag behind the clock */
 	BEGINNING_MS = 60000,	/* from a workflow's folder to its log, */
 	COMPUTING_MS = 3600000	/* and to its first record */
@@ -72,32 +78,50 @@ struct gc {
 	struct epd_why *why;
 	struct epd_name *need;		/* features of live states */
 	size_t needs, cap;
+	int unread;			/* some cannot be read: any may be needed */
 	int dir;			/* being looked through for leftovers */
 	uint64_t grace_ms;		/* that younger ones have there */
-	int failed;			/* rc of the first workflow that would not be read */
+	void (*fn)(void *arg, int rc, const char *text);
+	void *arg;
+	int failed;			/* how often fn was called */
 };
+
+static void tell(struct gc *g, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void
+tell(struct gc *g, int rc, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	g->failed++;
+	g->fn(g->arg, rc, text);
+}
+
+/* A step of the sweep, that failed or not. */
+static void
+step(struct gc *g, const char *what, int rc)
+{
+	if (rc < 0)
+		tell(g, rc, "%s: %s", what, epd_strerror(rc));
+}
 
 static int
 sweep_runs(struct gc *g, struct epd_workflow *w, struct freeing *f,
     struct epd_why *why)
 {
-	struct epd_orphans o = {0};
-	int rc = epd_orphans_find(&o, w->runs);
+	struct epd_run_ids o = {0};
+	int rc = epd_orphans(&o, w, why);
 
-	/* Asked after listing: who begins now has none of those. */
-	if (rc == 0 && o.n && epd_is_pulled_into(w))
-		o.n = 0;
-	if (rc == 0 && o.n)
-		rc = epd_orphans_keep(&o, w, why);
-	if (rc == 0 && o.n) {
-		epd_clock_sleep_ns((uint64_t)MOMENT_MS * 1000000);
-		rc = epd_orphans_keep(&o, w, why);
-	}
 	for (size_t i = 0; rc == 0 && i < o.n; i++)
-		rc = take(f, o.run[i]);
+		rc = take(f, o.v[i]);
 	if (rc == 0)
 		epd_count(g->s->metrics, EPD_M_ORPHAN_PAGES, o.n);
-	epd_orphans_free(&o);
+	epd_run_ids_free(&o);
 	return rc;
 }
 
@@ -157,7 +181,7 @@ leftover(void *arg, const char *name)
 		return 0;
 	if (unlinkat(g->dir, name, 0) == 0) {
 		g->out->temporaries++;
-		g->out->other_bytes += epd_bytes_back(&st);
+		g->out->temporary_bytes += epd_bytes_back(&st);
 	}
 	return 0;
 }
@@ -218,28 +242,24 @@ bury(struct gc *g, const char *name)
 	struct epd_workflow w;
 	struct stat st;
 	uint64_t now = epd_clock_wall_ms(), grace;
-	int dir, lock, rc, gone = 0;
+	int rc, gone, empty;
 
-	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (dir = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY,
-	    0)) < 0)
+	if (fstatat(g->s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	/* With its lock in hand nobody writes there meanwhile. */
-	lock = epd_file_open(dir, "lock", O_RDWR | O_NONBLOCK, 0);
-	if (lock == -ENOENT || (lock >= 0 && epd_lock_try(lock) == 0)) {
-		rc = epd_workflow_open(&w, g->s, name, 1, NULL);
-		grace = rc == 0 ? COMPUTING_MS : BEGINNING_MS;
-		if ((rc == EPD_ENOTHING ||
-		    (rc == 0 && epd_shard_lsn(w.shard) == 0)) &&
-		    (uint64_t)st.st_mtim.tv_sec * 1000 + grace <= now &&
-		    !is_waited_for(g->s, name))
-			gone = epd_file_remove(g->s->workflows, name) == 0;
-		if (rc == 0)
-			epd_workflow_close(&w);
-	}
-	if (lock >= 0)
-		close(lock);
-	close(dir);
+	rc = epd_workflow_open(&w, g->s, name, 1, NULL);
+	empty = rc == EPD_ENOTHING || (rc == 0 && epd_shard_lsn(w.shard) == 0);
+	grace = rc == 0 ? COMPUTING_MS : BEGINNING_MS;
+	if (rc == 0)
+		epd_workflow_close(&w);
+	if (!empty || (uint64_t)st.st_mtim.tv_sec * 1000 + grace > now ||
+	    is_waited_for(g->s, name))
+		return 0;
+	w = (struct epd_workflow){ .runs = -1 };
+	snprintf(w.name, sizeof w.name, "%s", name);
+	w.dirfd = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY,
+	    0);
+	gone = epd_workflow_unmake(g->s, &w);
+	epd_workflow_close(&w);
 	g->out->temporaries += (uint64_t)gone;
 	return gone;
 }
@@ -258,18 +278,54 @@ log_leftovers(struct gc *g, int dirfd)
 	return rc;
 }
 
+/* In one that has no log yet. */
 static int
-collect_one(struct gc *g, const char *name)
+begun_leftovers(struct gc *g, const char *name)
+{
+	int fd = epd_file_open(g->s->workflows, name, O_RDONLY | O_DIRECTORY,
+	    0), rc;
+
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	rc = log_leftovers(g, fd);
+	close(fd);
+	return rc;
+}
+
+/* What its lock is needed for, beginning with what is cut and counted. */
+static int
+sweep_log(struct gc *g, struct epd_workflow *w, struct freeing *f,
+    struct epd_why *why)
+{
+	uint64_t cut = 0;
+	int rc = epd_shard_trim(w->shard, &cut, why);
+
+	if (rc < 0)
+		return rc;
+	g->out->tails += cut > 0;
+	g->out->tail_bytes += cut;
+	g->out->handoffs += (uint64_t)epd_flow_handoff_settle(g->s, w);
+	/* Before they go uncounted. */
+	if ((rc = log_leftovers(g, w->dirfd)) < 0 ||
+	    (rc = epd_shard_give_up(w->shard, 0, 0, "expired", why)) < 0 ||
+	    (rc = epd_shard_expire(w->shard, freed, f, why)) < 0)
+		return rc;
+	g->out->states += (uint64_t)rc;
+	if ((rc = epd_shard_mend(w->shard, why)) < 0)
+		return rc;
+	g->out->checkpoints += (uint64_t)rc;
+	return 0;
+}
+
+static int
+collect_one(struct gc *g, const char *name, struct epd_why *why)
 {
 	struct epd_workflow w;
 	struct freeing f = { .w = &w };
-	struct epd_why why = {{0}};
-	int rc = epd_workflow_open(&w, g->s, name, 1, g->why);
+	int rc = epd_workflow_open(&w, g->s, name, 1, why), swept;
 
-	if (rc == EPD_ENOTHING) {
-		bury(g, name);
-		return 0;
-	}
+	if (rc == EPD_ENOTHING)
+		return bury(g, name) ? 0 : begun_leftovers(g, name);
 	if (rc < 0)
 		return rc;
 	if (epd_shard_lsn(w.shard) == 0 && bury(g, name)) {
@@ -277,107 +333,20 @@ collect_one(struct gc *g, const char *name)
 		return 0;
 	}
 	epd_workflow_close(&w);
-	if ((rc = epd_workflow_open(&w, g->s, name, 0, g->why)) < 0)
+	if ((rc = epd_workflow_open(&w, g->s, name, 0, why)) < 0)
 		return rc;
-	(void)epd_flow_handoff_settle(g->s, &w);
-	/* Before they go uncounted. */
-	rc = log_leftovers(g, w.dirfd);
-	if (rc == 0)
-		rc = epd_shard_give_up(w.shard, 0, 0, "expired", &why);
-	if (rc == 0)
-		rc = epd_shard_expire(w.shard, freed, &f, &why);
-	if (rc >= 0) {
-		g->out->states += (uint64_t)rc;
-		rc = sweep_runs(g, &w, &f, &why);
+	rc = sweep_log(g, &w, &f, why);
+	/* With the lock held for so long somebody may be about to name them. */
+	if (rc != EPD_ELOCKED) {
+		swept = sweep_runs(g, &w, &f, rc < 0 ? NULL : why);
+		rc = rc < 0 ? rc : swept;
 	}
 	if (rc == 0)
 		rc = remember_all(g, w.shard);
 	g->out->runs += f.runs;
 	g->out->run_bytes += f.bytes;
 	epd_workflow_close(&w);
-	return rc < 0 ? epd_why(g->why, rc, "%s: %s", name, *why.text ?
-	    why.text : epd_strerror(rc)) : 0;
-}
-
-/* One that is damaged does not keep the others from being swept. */
-static int
-collect(void *arg, const char *name)
-{
-	struct gc *g = arg;
-	struct epd_why *why = g->why;
-	int rc;
-
-	if (g->failed)
-		g->why = NULL;
-	rc = collect_one(g, name);
-	g->why = why;
-	if (rc < 0 && !g->failed)
-		g->failed = rc;
-	return 0;
-}
-
-static int
-by_name(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct epd_name));
-}
-
-static int
-needed(void *arg, const struct epd_name *fp)
-{
-	const struct gc *g = arg;
-
-	return g->needs && bsearch(fp, g->need, g->needs, sizeof *g->need,
-	    by_name);
-}
-
-/* A memory folder whose workflow is not in the store. */
-static int
-adrift(void *arg, const char *name)
-{
-	struct gc *g = arg;
-	uint64_t names, bytes = 0;
-	int rc, dir;
-
-	if (faccessat(g->s->workflows, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-	    errno != ENOENT)
-		return 0;
-	if ((dir = epd_memory_find(g->s->memory, name)) >= 0) {
-		(void)epd_memory_weigh(dir, &names, &bytes);
-		close(dir);
-	}
-	if ((rc = epd_memory_remove(g->s->memory, name)) == 0) {
-		g->out->memory_folders++;
-		g->out->other_bytes += bytes;
-	}
 	return rc;
-}
-
-static int
-sweep_rest(struct gc *g)
-{
-	struct epd_feature_swept f = {0};
-	uint64_t bytes = 0;
-	int rc;
-
-	if (g->needs)
-		qsort(g->need, g->needs, sizeof *g->need, by_name);
-	rc = epd_feature_sweep(g->s->features, TICK_MS, needed, g, &f);
-	if (rc < 0)
-		return epd_why(g->why, rc, "features: %s", epd_strerror(rc));
-	g->out->features = f.expired;
-	g->out->orphans = f.orphans;
-	g->out->feature_bytes = f.bytes;
-	if ((rc = leftovers(g, g->s->dirfd, GRACE_MS)) < 0 ||
-	    (rc = leftovers(g, g->s->cache, GRACE_MS)) < 0 ||
-	    (rc = leftovers(g, g->s->workflows, GRACE_MS)) < 0 ||
-	    (rc = epd_litter_take(g->s, g->out)) < 0 ||
-	    (rc = epd_memory_each(g->s->memory, adrift, g)) < 0 ||
-	    (rc = epd_memory_sweep(g->s->config.memory_dir, &bytes)) < 0)
-		return epd_why(g->why, rc, "%s", epd_strerror(rc));
-	g->out->memory_folders += (uint64_t)rc;
-	g->out->other_bytes += bytes;
-	return 0;
 }
 
 /* One workflow's images; one that cannot be read may need any. */
@@ -394,6 +363,153 @@ remember_workflow(void *arg, const char *name)
 	epd_workflow_close(&w);
 	return rc;
 }
+
+/* One that is damaged, or held, does not keep the others from being swept. */
+static int
+collect(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	struct epd_why why = {{0}};
+	const size_t n = strlen(name);
+	int rc = collect_one(g, name, &why), named;
+
+	if (rc == 0)
+		return 0;
+	named = !strncmp(why.text, name, n) && why.text[n] == ':';
+	tell(g, rc, "%s%s%s", named ? "" : name, named ? "" : ": ",
+	    *why.text ? why.text : epd_strerror(rc));
+	if (remember_workflow(g, name) < 0)
+		g->unread = 1;
+	return 0;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct epd_name));
+}
+
+static int
+needed(void *arg, const struct epd_name *fp)
+{
+	const struct gc *g = arg;
+
+	return g->unread || (g->needs && bsearch(fp, g->need, g->needs,
+	    sizeof *g->need, by_name));
+}
+
+/* A memory folder whose workflow is not in the store. */
+static int
+adrift(void *arg, const char *name)
+{
+	struct gc *g = arg;
+	uint64_t names, bytes = 0;
+	int rc, dir;
+
+	if (epd_is_workflow(g->s, name))
+		return 0;
+	if ((dir = epd_memory_find(g->s->memory, name)) >= 0) {
+		(void)epd_memory_weigh(dir, &names, &bytes);
+		close(dir);
+	}
+	if ((rc = epd_memory_remove(g->s->memory, name)) < 0) {
+		tell(g, rc, "memory folder: w/%.140s: %s", name,
+		    epd_strerror(rc));
+		return 0;
+	}
+	g->out->memory_folders++;
+	g->out->folder_bytes += bytes;
+	return 0;
+}
+
+static void
+sweep_features(struct gc *g)
+{
+	struct epd_feature_swept f = {0};
+
+	if (g->needs)
+		qsort(g->need, g->needs, sizeof *g->need, by_name);
+	step(g, "features", epd_feature_sweep(g->s->features, TICK_MS, needed,
+	    g, &f));
+	g->out->features = f.expired;
+	g->out->orphans = f.orphans;
+	g->out->feature_bytes = f.bytes;
+}
+
+static void
+sweep_memory(struct gc *g)
+{
+	struct epd_memory_fit fit = {0};
+	struct epd_why why = {{0}};
+	uint64_t bytes = 0;
+	int failed = 0, rc;
+
+	step(g, "memory folder", epd_memory_each(g->s->memory, adrift, g));
+	rc = epd_memory_sweep(g->s->config.memory_dir, &bytes, &failed);
+	step(g, "memory folders of other stores", rc < 0 ? rc : failed);
+	g->out->memory_folders += rc > 0 ? (uint64_t)rc : 0;
+	g->out->folder_bytes += bytes;
+	if ((rc = epd_memory_fit(g->s->memory, 0, NULL, NULL, &fit, &why)) < 0)
+		step(g, *why.text ? why.text : "memory tier", rc);
+	g->out->evicted = fit.runs;
+	g->out->evicted_bytes = fit.evicted;
+}
+
+int
+epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
+    void (*failed)(void *arg, int rc, const char *text), void *arg)
+{
+	struct epd_swept swept = {0};
+	struct gc g = { .s = s, .out = &swept, .fn = failed, .arg = arg };
+	uint64_t from = epd_clock_boot_ns();
+	int rc = epd_workflow_each(s, collect, &g);
+
+	step(&g, "w", rc);
+	g.unread |= rc < 0;
+	sweep_features(&g);
+	step(&g, s->path, leftovers(&g, s->dirfd, GRACE_MS));
+	if (s->cache >= 0)
+		step(&g, "cache", leftovers(&g, s->cache, GRACE_MS));
+	step(&g, "w", leftovers(&g, s->workflows, GRACE_MS));
+	step(&g, "litter", epd_litter_take(s, &swept));
+	sweep_memory(&g);
+	epd_free(g.need);
+	swept.ns = epd_clock_boot_ns() - from;
+	epd_count(s->metrics, EPD_M_GC_COUNT, 1);
+	epd_count(s->metrics, EPD_M_GC_NS, swept.ns);
+	epd_log(&s->log, "op=gc states=%llu runs=%llu orphans=%llu failed=%d",
+	    (unsigned long long)swept.states, (unsigned long long)swept.runs,
+	    (unsigned long long)swept.orphans, g.failed);
+	*out = swept;
+	return g.failed;
+}
+
+struct first {
+	int rc;
+	struct epd_why *why;
+};
+
+static void
+first_failed(void *arg, int rc, const char *text)
+{
+	struct first *x = arg;
+
+	if (x->rc == 0)
+		x->rc = epd_why(x->why, rc, "%s", text);
+}
+
+int
+epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
+{
+	struct first x = { 0, why };
+	struct epd_swept swept;
+
+	if (epd_flow_sweep(s, &swept, first_failed, &x) == 0)
+		*out = swept;
+	return x.rc;
+}
+
+/* ---- release ---- */
 
 /* What live states show is kept as a picture, so that they can go on. */
 static int
@@ -445,33 +561,5 @@ epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 	epd_log(&s->log, "op=release workflow=%s state=%u runs=%llu rc=%d",
 	    ref->workflow, ref->state, (unsigned long long)f.runs, rc);
 	epd_workflow_close(&w);
-	return rc;
-}
-
-int
-epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why)
-{
-	struct epd_swept swept = {0};
-	struct gc g = { .s = s, .out = &swept, .why = why };
-	struct epd_memory_fit fit = {0};
-	uint64_t from = epd_clock_boot_ns();
-	int rc = epd_workflow_each(s, collect, &g);
-
-	/* A log that cannot be read may need any picture: then none goes. */
-	if (rc == 0)
-		rc = g.failed ? g.failed : sweep_rest(&g);
-	if (rc == 0)
-		rc = epd_memory_fit(s->memory, 0, NULL, NULL, &fit, why);
-	epd_free(g.need);
-	swept.evicted = fit.runs;
-	swept.evicted_bytes = fit.evicted;
-	swept.ns = epd_clock_boot_ns() - from;
-	epd_count(s->metrics, EPD_M_GC_COUNT, 1);
-	epd_count(s->metrics, EPD_M_GC_NS, swept.ns);
-	epd_log(&s->log, "op=gc states=%llu runs=%llu orphans=%llu rc=%d",
-	    (unsigned long long)swept.states, (unsigned long long)swept.runs,
-	    (unsigned long long)swept.orphans, rc);
-	if (rc == 0)
-		*out = swept;
 	return rc;
 }

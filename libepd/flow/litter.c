@@ -1,22 +1,22 @@
 /*
- * litter.c - three kinds of what need not be there.
+ * litter.c - four kinds of what need not be there.
  *
- *	damage	what shuts writers out and stays: a lock that is no file
+ *	fault	what shuts writers out and stays: a lock that is no file
  *	litter	what costs room or time and goes by gc: bytes in a file that has
  *		none, a cache that is no file, runs that no version shows
+ *	foreign	what is in the store and not the store's: it stays (stray.c)
  *	none	what a crash leaves and the next command mends, or a cache that
  *		lies and is found out: a torn tail, an old tip, hints
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/book.h"
@@ -49,18 +49,9 @@ enum { PARTS = sizeof parts / sizeof *parts };
 
 static const struct part lock = { "lock", PID, 0 };
 
-struct teller {
-	struct epd_store *s;
-	epd_litter_fn *fn;
-	void *arg;
-	const char *about;	/* "w1: ", or "" */
-};
-
-static void tell(const struct teller *t, int damage, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
-tell(const struct teller *t, int damage, const char *fmt, ...)
+void
+epd_tell(const struct epd_teller *t, enum epd_finding what, const char *fmt,
+    ...)
 {
 	char text[256];
 	size_t n = (size_t)snprintf(text, sizeof text, "%s", t->about);
@@ -69,7 +60,15 @@ tell(const struct teller *t, int damage, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text + n, sizeof text - n, fmt, ap);
 	va_end(ap);
-	t->fn(t->arg, damage, text);
+	t->fn(t->arg, what, text);
+}
+
+const char *
+epd_kind_of(mode_t mode)
+{
+	return S_ISREG(mode) ? "a plain file" : S_ISDIR(mode) ? "a folder" :
+	    S_ISLNK(mode) ? "a link" : S_ISFIFO(mode) ? "a pipe" :
+	    S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 static const char *
@@ -82,14 +81,23 @@ s_of(uint64_t n)
 
 enum verdict { FINE, LITTER, NO_FILE, SHUT, OPEN };
 
+/* Not by the mode, which keeps no root out. */
+static int
+is_shut(const struct epd_store *s, int dirfd, const char *path)
+{
+	return !s->read_only && faccessat(dirfd, path, R_OK | W_OK,
+	    AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0 && errno == EACCES;
+}
+
 static enum verdict
-judge(int dirfd, const struct part *p, struct stat *st)
+judge(const struct epd_store *s, int dirfd, const struct part *p,
+    struct stat *st)
 {
 	if (fstatat(dirfd, p->path, st, AT_SYMLINK_NOFOLLOW))
 		return FINE;
 	if (!S_ISREG(st->st_mode))
 		return NO_FILE;
-	if ((st->st_mode & 0600) != 0600)
+	if (is_shut(s, dirfd, p->path))
 		return SHUT;
 	if (st->st_mode & 022 && !p->cache)
 		return OPEN;
@@ -97,59 +105,106 @@ judge(int dirfd, const struct part *p, struct stat *st)
 }
 
 static void
-tell_part(const struct teller *t, int dirfd, const struct part *p)
+tell_part(const struct epd_teller *t, int dirfd, const struct part *p)
 {
+	const enum epd_finding worse = p->cache ? EPD_LITTER : EPD_FAULT;
 	struct stat st;
 
-	switch (judge(dirfd, p, &st)) {
+	switch (judge(t->s, dirfd, p, &st)) {
 	case FINE:
 		return;
 	case LITTER:
-		tell(t, 0, "%s: %lld bytes, of at most %lld", p->path,
-		    (long long)st.st_size, (long long)p->most);
+		epd_tell(t, EPD_LITTER, "%s: %lld bytes, of at most %lld",
+		    p->path, (long long)st.st_size, (long long)p->most);
 		return;
 	case NO_FILE:
-		tell(t, !p->cache, "%s: no plain file", p->path);
+		epd_tell(t, worse, "%s: no plain file", p->path);
 		return;
 	case SHUT:
-		tell(t, !p->cache, "%s: mode %03o shuts its owner out",
+		epd_tell(t, worse, "%s: mode %03o shuts its owner out",
 		    p->path, (unsigned)st.st_mode & 0777);
 		return;
 	case OPEN:
-		tell(t, 1, "%s: mode %03o lets others hold it", p->path,
-		    (unsigned)st.st_mode & 0777);
+		epd_tell(t, EPD_FAULT, "%s: mode %03o lets others hold it",
+		    p->path, (unsigned)st.st_mode & 0777);
 	}
 }
 
-/* 1 if something was mended. */
-static int
-take_part(int dirfd, const struct part *p)
+static void
+take_part(struct epd_store *s, const struct part *p, struct epd_swept *out)
 {
-	struct stat st;
-	enum verdict v = judge(dirfd, p, &st);
-	int fd, rc;
+	struct stat st, now;
+	enum verdict v = judge(s, s->dirfd, p, &st);
+	int fd;
 
 	if (v == FINE || (v != LITTER && !p->cache))
-		return 0;
-	if (p->cache)
-		return epd_file_remove(dirfd, p->path) == 0;
+		return;
+	if (p->cache) {
+		epd_litter_remove(s->dirfd, p->path, out);
+		return;
+	}
 	/* Its locks stay: they are on bytes it need not have. */
-	fd = epd_file_open(dirfd, p->path, O_WRONLY, 0);
+	fd = epd_file_open(s->dirfd, p->path, O_WRONLY, 0);
 	if (fd < 0)
-		return 0;
-	rc = ftruncate(fd, p->most);
+		return;
+	if (ftruncate(fd, p->most) == 0 && fstat(fd, &now) == 0) {
+		out->temporaries++;
+		out->temporary_bytes += st.st_blocks > now.st_blocks ?
+		    (uint64_t)(st.st_blocks - now.st_blocks) * 512 : 0;
+	}
 	close(fd);
-	return rc == 0;
 }
 
 /* ---- the memory folder ---- */
 
-static int
-tell_strange(void *arg, int dirfd, const char *folder, const char *name)
+int
+epd_is_workflow(const struct epd_store *s, const char *name)
 {
-	(void)dirfd;
-	tell(arg, 0, "memory folder: %s%s%.80s: no run, nor a folder of runs",
-	    folder, *folder ? "/" : "", name);
+	struct stat st;
+
+	return fstatat(s->workflows, name, &st, AT_SYMLINK_NOFOLLOW) ?
+	    errno != ENOENT : S_ISDIR(st.st_mode);
+}
+
+/* In a workflow's folder that goes as a whole. */
+static int
+is_adrift(const struct epd_store *s, const char *path)
+{
+	char name[NAME_MAX + 1];
+	const char *end = strncmp(path, "w/", 2) ? NULL : strchr(path + 2, '/');
+
+	if (!end)
+		return 0;
+	snprintf(name, sizeof name, "%.*s", (int)(end - path - 2), path + 2);
+	return !epd_is_workflow(s, name);
+}
+
+struct strange {
+	const struct epd_teller *t;
+	int index;		/* something else stands in its place */
+};
+
+static int
+tell_strange(void *arg, int dirfd, const char *path)
+{
+	struct strange *k = arg;
+	const char *last = strrchr(path, '/');
+	struct stat st;
+
+	if (is_adrift(k->t->s, path) || fstatat(dirfd, last ? last + 1 : path,
+	    &st, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	if (!strcmp(path, "pages")) {
+		k->index = 1;
+		epd_tell(k->t, EPD_LITTER, "memory folder: pages: %s, and no "
+		    "index", epd_kind_of(st.st_mode));
+	} else if (!strcmp(path, "store")) {
+		epd_tell(k->t, EPD_LITTER, "memory folder: store: %s, and not "
+		    "the store's path", epd_kind_of(st.st_mode));
+	} else {
+		epd_tell(k->t, EPD_LITTER, "memory folder: %.140s: no run, "
+		    "nor a folder of runs", path);
+	}
 	return 0;
 }
 
@@ -157,12 +212,44 @@ tell_strange(void *arg, int dirfd, const char *folder, const char *name)
 static int
 tell_adrift(void *arg, const char *name)
 {
-	const struct teller *t = arg;
+	const struct epd_teller *t = arg;
 
-	if (epd_workflow_name_ok(name) && faccessat(t->s->workflows, name, F_OK,
-	    AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-		tell(t, 0, "memory folder: %s: of no workflow", name);
+	if (!epd_is_workflow(t->s, name))
+		epd_tell(t, EPD_LITTER, "memory folder: w/%.140s: of no "
+		    "workflow", name);
 	return 0;
+}
+
+/* What writers would be refused; another user's is not theirs to have. */
+static void
+tell_shut(const struct epd_teller *t)
+{
+	struct epd_why why = {{0}};
+	struct stat st;
+
+	if (fstat(t->s->dirfd, &st) == 0 && st.st_uid == geteuid() &&
+	    epd_memory_shut(t->s->memory, &why) < 0)
+		epd_tell(t, EPD_FAULT, "memory folder: %s; nobody can write "
+		    "here until that is gone", why.text);
+}
+
+static int
+tell_memory(const struct epd_teller *t)
+{
+	struct strange k = { t, 0 };
+	int rc;
+
+	tell_shut(t);
+	if ((rc = epd_memory_strange(t->s->memory, NULL, tell_strange,
+	    &k)) < 0)
+		return rc;
+	rc = epd_index_check(t->s->memory);
+	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+		return rc;
+	if (rc && rc != -ENOENT && !k.index)
+		epd_tell(t, EPD_LITTER, "memory folder: pages: the index is "
+		    "not to be read: %s", epd_strerror(rc));
+	return epd_memory_each(t->s->memory, tell_adrift, (void *)t);
 }
 
 uint64_t
@@ -197,110 +284,39 @@ weigh(void *arg, const char *name)
 	return 0;
 }
 
-static int
-take_strange(void *arg, int dirfd, const char *folder, const char *name)
+void
+epd_litter_remove(int dirfd, const char *name, struct epd_swept *out)
 {
-	struct epd_swept *out = arg;
 	struct weigh w = { .dir = dirfd };
 
-	(void)folder;
 	weigh(&w, name);
 	if (epd_file_remove(dirfd, name) == 0) {
 		out->temporaries++;
-		out->other_bytes += w.bytes;
+		out->temporary_bytes += w.bytes;
 	}
+}
+
+struct taking {
+	struct epd_store *s;
+	struct epd_swept *out;
+};
+
+static int
+take_strange(void *arg, int dirfd, const char *path)
+{
+	const struct taking *k = arg;
+	const char *last = strrchr(path, '/');
+
+	if (!is_adrift(k->s, path))
+		epd_litter_remove(dirfd, last ? last + 1 : path, k->out);
 	return 0;
 }
 
 /* ---- runs that no version shows ---- */
 
-static int
-add(struct epd_orphans *o, uint64_t run)
-{
-	if (o->n == o->cap) {
-		size_t cap = o->cap ? 2 * o->cap : 64;
-		void *p = epd_realloc(o->run, cap * sizeof *o->run);
-
-		if (!p)
-			return -ENOMEM;
-		o->run = p;
-		o->cap = cap;
-	}
-	o->run[o->n++] = run;
-	return 0;
-}
-
-static int
-lying(void *arg, uint64_t run, uint64_t bytes)
-{
-	(void)bytes;
-	return add(arg, run);
-}
-
-static int
-shown(void *arg, const struct epd_version *v)
-{
-	int rc = v->run ? add(arg, v->run) : 0;
-
-	for (uint32_t i = 0; rc == 0 && i < v->nlinks; i++)
-		rc = add(arg, v->links[i].run);
-	return rc;
-}
-
-static int
-by_run(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-int
-epd_orphans_find(struct epd_orphans *o, int runs)
-{
-	return runs < 0 ? 0 : epd_run_each(runs, lying, o);
-}
-
-int
-epd_orphans_keep(struct epd_orphans *o, const struct epd_workflow *w,
-    struct epd_why *why)
-{
-	struct epd_orphans live = {0};
-	size_t n = 0;
-	int rc = epd_shard_catch_up(w->shard, why);
-
-	if (rc == 0)
-		rc = epd_needed_runs(w->shard, shown, &live);
-	if (rc == 0 && live.n)
-		qsort(live.run, live.n, sizeof *live.run, by_run);
-	for (size_t i = 0; rc == 0 && i < o->n; i++)
-		if (!live.n || !bsearch(o->run + i, live.run, live.n,
-		    sizeof *live.run, by_run))
-			o->run[n++] = o->run[i];
-	if (rc == 0)
-		o->n = n;
-	epd_orphans_free(&live);
-	return rc;
-}
-
-void
-epd_orphans_free(struct epd_orphans *o)
-{
-	epd_free(o->run);
-	*o = (struct epd_orphans){0};
-}
-
-int
-epd_is_pulled_into(const struct epd_workflow *w)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	return fcntl(w->runs, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
-}
-
 static void
-tell_orphans(const struct teller *t, const struct epd_workflow *w,
-    const struct epd_orphans *o)
+tell_orphans(const struct epd_teller *t, const struct epd_workflow *w,
+    const struct epd_run_ids *o)
 {
 	const uint64_t now = epd_clock_wall_ms();
 	uint64_t n = 0, bytes = 0;
@@ -308,7 +324,7 @@ tell_orphans(const struct teller *t, const struct epd_workflow *w,
 	struct stat st;
 
 	for (size_t i = 0; i < o->n; i++) {
-		epd_run_format(name, o->run[i]);
+		epd_run_format(name, o->v[i]);
 		if (fstatat(w->runs, name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    (uint64_t)st.st_ctim.tv_sec * 1000 +
 		    (uint64_t)st.st_ctim.tv_nsec / 1000000 + YOUNG_MS > now)
@@ -318,23 +334,20 @@ tell_orphans(const struct teller *t, const struct epd_workflow *w,
 		bytes += epd_bytes_back(&st);
 	}
 	if (n)
-		tell(t, 0, "%llu run%s that no version shows, %llu bytes: %s%s",
-		    LLU(n), s_of(n), LLU(bytes), first, n > 1 ? " ..." : "");
+		epd_tell(t, EPD_LITTER, "%llu run%s that no version shows, "
+		    "%llu bytes: %s%s", LLU(n), s_of(n), LLU(bytes), first,
+		    n > 1 ? " ..." : "");
 }
 
 static int
-orphans_of(const struct teller *t, const struct epd_workflow *w)
+orphans_of(const struct epd_teller *t, const struct epd_workflow *w)
 {
-	struct epd_orphans o = {0};
-	int rc = epd_orphans_find(&o, w->runs);
+	struct epd_run_ids o = {0};
+	int rc = epd_orphans(&o, w, NULL);
 
-	if (rc == 0 && o.n && epd_is_pulled_into(w))
-		o.n = 0;
-	if (rc == 0 && o.n)
-		rc = epd_orphans_keep(&o, w, NULL);
 	if (rc == 0)
 		tell_orphans(t, w, &o);
-	epd_orphans_free(&o);
+	epd_run_ids_free(&o);
 	return rc;
 }
 
@@ -345,7 +358,8 @@ epd_litter_of_workflow(struct epd_store *s, struct epd_workflow *w, int alone,
     epd_litter_fn *fn, void *arg)
 {
 	char about[EPD_WORKFLOW + 2];
-	struct teller t = { s, fn, arg, about };
+	struct epd_teller t = { s, fn, arg, about }, whole = { s, fn, arg, "" };
+	struct strange k = { &whole, 0 };
 	struct epd_why why = {{0}};
 	int rc;
 
@@ -353,56 +367,47 @@ epd_litter_of_workflow(struct epd_store *s, struct epd_workflow *w, int alone,
 	tell_part(&t, w->dirfd, &lock);
 	rc = epd_shard_tail(w->shard, &why);
 	if (rc > 0 || rc == EPD_ECORRUPT)
-		tell(&t, rc < 0, "%s", why.text);
+		epd_tell(&t, rc < 0 ? EPD_FAULT : EPD_LITTER, "%s", why.text);
 	else if (rc < 0)
 		return rc;
-	if (alone && (rc = epd_memory_strange(s->memory, w->name, tell_strange,
-	    &t)) < 0)
+	if (alone && ((rc = epd_stray_tell(&whole, w->name)) < 0 ||
+	    (rc = epd_memory_strange(s->memory, w->name, tell_strange,
+	    &k)) < 0))
 		return rc;
 	return orphans_of(&t, w);
-}
-
-static int
-is_folder(int dirfd, const char *name)
-{
-	struct stat st;
-
-	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
-	    S_ISDIR(st.st_mode);
 }
 
 int
 epd_litter_of_store(struct epd_store *s, epd_litter_fn *fn, void *arg)
 {
-	struct teller t = { s, fn, arg, "" };
+	struct epd_teller t = { s, fn, arg, "" };
+	struct stat st;
 	int rc;
 
 	for (int i = 0; i < PARTS; i++)
 		tell_part(&t, s->dirfd, parts + i);
-	if (!is_folder(s->dirfd, "cache"))
-		tell(&t, 1, "cache: no folder");
-	rc = epd_index_check(s->memory);
-	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
-		return rc;
-	if (rc && rc != -ENOENT)
-		tell(&t, 0, "memory folder: pages: the index is not to be "
-		    "read: %s", epd_strerror(rc));
-	if ((rc = epd_memory_each(s->memory, tell_adrift, &t)) < 0)
-		return rc;
-	return epd_memory_strange(s->memory, NULL, tell_strange, &t);
+	if (fstatat(s->dirfd, "cache", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISDIR(st.st_mode))
+		epd_tell(&t, EPD_LITTER, "cache: %s, and no folder",
+		    epd_kind_of(st.st_mode));
+	rc = epd_stray_tell(&t, NULL);
+	return rc < 0 ? rc : tell_memory(&t);
 }
 
 int
 epd_litter_take(struct epd_store *s, struct epd_swept *out)
 {
+	struct taking k = { s, out };
 	struct epd_index *x;
 	int rc;
 
 	for (int i = 0; i < PARTS; i++)
-		out->temporaries += (uint64_t)take_part(s->dirfd, parts + i);
+		take_part(s, parts + i, out);
 	rc = epd_index_check(s->memory);
 	if (rc && rc != -ENOENT && (x = epd_store_index(s)) &&
 	    (epd_index_check(s->memory) == 0 || epd_index_rebuild(x) >= 0))
 		out->temporaries++;
-	return epd_memory_strange(s->memory, NULL, take_strange, out);
+	if ((rc = epd_stray_take(s, out)) < 0)
+		return rc;
+	return epd_memory_strange(s->memory, NULL, take_strange, &k);
 }

@@ -104,14 +104,14 @@ check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 	    epd_name_equal(&st.base, &base))
 		return 0;
 	if (strcmp(st.tenant, q->s->store->tenant))
-		return epd_why(why, EPD_EMODEL, "%s/s%u belongs to another "
-		    "tenant", q->w->name, state);
+		return epd_why(why, EPD_EMODEL, "%s/s%u: it belongs to "
+		    "another tenant", q->w->name, state);
 	if (epd_name_equal(&st.model_fp, &q->s->model_fp))
-		return epd_why(why, EPD_EMODEL, "%s/s%u has other pages: of "
-		    "%u tokens in %s (%s)", q->w->name, state, st.page_tokens,
+		return epd_why(why, EPD_EMODEL, "%s/s%u: it has other "
+		    "pages: of %u tokens in %s (%s)", q->w->name, state, st.page_tokens,
 		    st.kv_type == EPD_F32 ? "f32" : "bf16", st.model_path);
-	return epd_why(why, EPD_EMODEL, "%s/s%u was made with another model "
-	    "(%s)", q->w->name, state, st.model_path);
+	return epd_why(why, EPD_EMODEL, "%s/s%u: it was made with another "
+	    "model (%s)", q->w->name, state, st.model_path);
 }
 
 /* Put the fresh run among the kept, so that the next one can begin. */

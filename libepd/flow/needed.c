@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "flow/book.h"
+#include "flow/litter.h"
 
 struct node {
 	uint64_t id, parent;
@@ -91,27 +92,10 @@ epd_needed_runs(struct epd_shard *s,
 
 /* ---- what others may take up ---- */
 
-struct own {
-	uint64_t *run;
-	size_t n, cap;
-};
-
 static int
-put(struct own *o, uint64_t run)
+put(struct epd_run_ids *own, uint64_t run)
 {
-	if (!run)
-		return 0;
-	if (o->n == o->cap) {
-		size_t cap = o->cap ? 2 * o->cap : 64;
-		void *p = epd_realloc(o->run, cap * sizeof *o->run);
-
-		if (!p)
-			return -ENOMEM;
-		o->run = p;
-		o->cap = cap;
-	}
-	o->run[o->n++] = run;
-	return 0;
+	return run ? epd_run_ids_add(own, run) : 0;
 }
 
 static int
@@ -128,7 +112,7 @@ int
 epd_own_runs(void *arg, const char *workflow, uint64_t **run, size_t *n)
 {
 	struct epd_workflow w;
-	struct own o = {0};
+	struct epd_run_ids o = {0};
 	int rc = epd_workflow_open(&w, arg, workflow, 1, NULL);
 
 	/* Of one that cannot be read nothing is known. */
@@ -137,10 +121,10 @@ epd_own_runs(void *arg, const char *workflow, uint64_t **run, size_t *n)
 		epd_workflow_close(&w);
 	}
 	if (rc < 0) {
-		epd_free(o.run);
+		epd_run_ids_free(&o);
 		return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : 0;
 	}
-	*run = o.run;
+	*run = o.v;
 	*n = o.n;
 	return 0;
 }

@@ -5,6 +5,7 @@
  * it is closed.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -65,8 +66,12 @@ give_back(struct epd_store *s, const struct epd_owed *o)
 {
 	uint64_t lease = o->lease.id;
 	struct epd_workflow w;
-	int rc = epd_workflow_open(&w, s, o->workflow, 0, NULL);
+	int rc;
 
+	/* Its lock is asked for once, and never waited for. */
+	memcpy(s->vain.workflow, o->workflow, EPD_WORKFLOW);
+	s->vain.n = UINT_MAX;
+	rc = epd_workflow_open(&w, s, o->workflow, 0, NULL);
 	if (rc < 0)
 		return rc == EPD_ENOTHING ? 0 : rc;
 	if (!lease)
@@ -80,14 +85,13 @@ give_back(struct epd_store *s, const struct epd_owed *o)
 void
 epd_store_settle(struct epd_store *s)
 {
-	const int64_t wait_ms = s->config.lock_timeout_ms;
+	const struct epd_vain vain = s->vain;
 	size_t n = 0;
 
-	s->config.lock_timeout_ms = 0;
 	for (size_t i = 0; i < s->nowed; i++)
 		if (give_back(s, s->owed + i) < 0)
 			s->owed[n++] = s->owed[i];
-	s->config.lock_timeout_ms = wait_ms;
+	s->vain = vain;
 	s->nowed = n;
 	if (n == 0) {
 		epd_free(s->owed);

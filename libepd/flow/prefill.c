@@ -83,6 +83,7 @@ epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
 	else if (rc == 0)
 		rc = epd_shard_advance(s, step->state, step->expect, step->key,
 		    v, version, why);
+	rc = epd_reach_ended(q->w, step->state, rc, why);
 	/* With a key it may have been done before, and then not by this run. */
 	if (rc == 0 && step->key)
 		other = epd_shard_version(s, step->state, *version, &now) ==
@@ -220,13 +221,11 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc != 0)
 		return rc;
 	out->version = st.versions;
-	if (st.status != EPD_ACTIVE && st.status != EPD_SUSPECT &&
-	    st.status != EPD_OFFLOADED)
-		return epd_why(why, EPD_ESTATUS, "%s/s%u is %s", w->name,
-		    p->state, epd_status_name(st.status));
+	if ((rc = epd_reach_on(w, &st, why)) < 0)
+		return rc;
 	if (p->expect && p->expect != st.versions)
-		return epd_why(why, EPD_EVERSION, "%s/s%u is at @%u, not @%u",
-		    w->name, p->state, st.versions, p->expect);
+		return epd_why(why, EPD_EVERSION, "%s/s%u: it is at @%u, not "
+		    "@%u", w->name, p->state, st.versions, p->expect);
 	rc = epd_reach_load(q, p->state, st.versions, why);
 	if (rc == EPD_ESUSPECT)
 		epd_reach_lost(w, p->state, why ? why->text : "");

@@ -41,6 +41,7 @@ static int
 link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_link *out)
 {
 	struct epd_memory *m = q->s->store->memory;
+	struct epd_index *x = epd_store_index(q->s->store);
 	const int own = !strcmp(t->workflow, q->w->name);
 	int rc = epd_run_id(&out->run), fd;
 
@@ -53,8 +54,8 @@ link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_link *out)
 		close(fd);
 	/* Found here too, once the other's name has gone. */
 	if (rc == 0 && !t->given && epd_run_first(t->map) == 0)
-		epd_index_put(epd_store_index(q->s->store), q->w->name,
-		    out->run, (uint32_t)q->s->shape.tokens,
+		epd_index_put(x, q->w->name, out->run,
+		    (uint32_t)q->s->shape.tokens,
 		    epd_run_entries(t->map), epd_run_count(t->map));
 	return rc < 0 ? copy_taken(q, t, out->run) : 0;
 }

@@ -15,5 +15,15 @@ int epd_reach_load(struct epd_seq *q, uint32_t state, uint32_t version,
  * or handed over.
  */
 void epd_reach_lost(struct epd_workflow *w, uint32_t state, const char *reason);
+/*
+ * Whether one with this status goes on, as ACTIVE, SUSPECT and OFFLOADED do.
+ * Fails: -EPERM (ABORTED: nothing but its release will ever follow), EPD_ESTATUS
+ * (it is on its way).
+ */
+int epd_reach_on(const struct epd_workflow *w, const struct epd_state *st,
+    struct epd_why *why);
+/* What a verb of the shard gave, rc: EPD_ESTATUS of a state that is ABORTED is -EPERM. */
+int epd_reach_ended(const struct epd_workflow *w, uint32_t state, int rc,
+    struct epd_why *why);
 
 #endif

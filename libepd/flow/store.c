@@ -5,7 +5,9 @@
  *     linked into place whole, so of several makers at once one wins and all
  *     use what it wrote.
  *  2. A directory that holds other things and no `store` is left alone.
- *  3. Who looks at a store that cannot be written opens nothing for writing.  In
+ *  3. `cache` is needed for nothing: what else stands there goes, and where no
+ *     folder can be had all is done without.
+ *  4. Who looks at a store that cannot be written opens nothing for writing.  In
  *     one's own, looking makes what its maker died before (parts), counts
  *     (metrics), and settles what a crash left undecided in a log (see shard).
  */
@@ -76,7 +78,8 @@ identify(struct epd_store *s, int create, struct epd_why *why)
 		int others = epd_dir_each(s->dirfd, foreign, NULL);
 
 		rc = others < 0 ? others : others ? 0 : found(s->dirfd);
-		if (rc == 0)
+		/* One who was stopped in it may find it made, and his swept. */
+		if (rc == 0 || rc == -ENOENT)
 			rc = epd_file_read(s->dirfd, "store", 256, &b);
 		if (rc == -ENOENT)
 			return epd_why(why, EPD_EFORMAT,
@@ -113,6 +116,31 @@ fail(struct epd_store *s, const char *part, int rc, struct epd_why *why)
 	return epd_why(why, rc, "%s/%s: %s", s->path, part, epd_strerror(rc));
 }
 
+/* Where something else stands in a folder's place it is damage. */
+static int
+no_folder(struct epd_store *s, const char *part, int rc, struct epd_why *why)
+{
+	struct stat st;
+
+	if (fstatat(s->dirfd, part, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISDIR(st.st_mode))
+		return fail(s, part, rc, why);
+	return epd_why(why, EPD_ECORRUPT, "%s/%s: no folder", s->path, part);
+}
+
+static int
+open_cache(struct epd_store *s)
+{
+	int fd = epd_dir_make(s->dirfd, "cache");
+
+	if ((fd == -ENOTDIR || fd == -ELOOP) &&
+	    unlinkat(s->dirfd, "cache", 0) == 0)
+		fd = epd_dir_make(s->dirfd, "cache");
+	if (fd < 0 && fd != -ENOMEM && fd != -EMFILE && fd != -ENFILE)
+		epd_log(&s->log, "op=cache error=%s", epd_errlabel(fd));
+	return fd;
+}
+
 static int
 parts(struct epd_store *s, struct epd_why *why)
 {
@@ -123,8 +151,9 @@ parts(struct epd_store *s, struct epd_why *why)
 	int rc;
 
 	if ((s->workflows = epd_dir_make(s->dirfd, "w")) < 0)
-		return fail(s, "w", s->workflows, why);
-	if ((s->cache = epd_dir_make(s->dirfd, "cache")) < 0)
+		return no_folder(s, "w", s->workflows, why);
+	if ((s->cache = open_cache(s)) == -ENOMEM || s->cache == -EMFILE ||
+	    s->cache == -ENFILE)
 		return fail(s, "cache", s->cache, why);
 	/* Where nothing can be counted the work is done uncounted. */
 	if ((rc = epd_metrics_open(&s->metrics, s->dirfd)) == -ENOMEM)
@@ -133,7 +162,7 @@ parts(struct epd_store *s, struct epd_why *why)
 		return fail(s, "procs", rc, why);
 	fo.metrics = s->metrics;
 	if ((rc = epd_features_open(&s->features, s->dirfd, &fo)) < 0)
-		return fail(s, "features", rc, why);
+		return no_folder(s, "features", rc, why);
 	return epd_memory_open(&s->memory, s->config.memory_dir, s->uuid,
 	    s->path, (uint64_t)s->config.memory_cap, why);
 }
@@ -147,14 +176,14 @@ parts_there(struct epd_store *s, struct epd_why *why)
 
 	s->workflows = epd_file_open(s->dirfd, "w", O_RDONLY | O_DIRECTORY, 0);
 	if (s->workflows < 0)
-		return fail(s, "w", s->workflows, why);
+		return no_folder(s, "w", s->workflows, why);
 	rc = s->read_only ? epd_metrics_read(&s->metrics, s->dirfd) :
 	    epd_metrics_open(&s->metrics, s->dirfd);
 	if (rc == -ENOMEM)
 		return fail(s, "metrics", rc, why);
 	fo.metrics = s->metrics;
 	if ((rc = epd_features_open(&s->features, s->dirfd, &fo)) < 0)
-		return fail(s, "features", rc, why);
+		return no_folder(s, "features", rc, why);
 	return epd_memory_look(&s->memory, s->config.memory_dir, s->uuid,
 	    s->path, (uint64_t)s->config.memory_cap, why);
 }

@@ -40,6 +40,7 @@ struct epd_store {
 	int indexed;
 	struct epd_owed *owed;		/* leases to be given back (inner.h) */
 	size_t nowed, owed_room;
+	struct epd_vain { char workflow[EPD_WORKFLOW]; unsigned n; } vain;	/* see shard */
 };
 
 struct epd_store_options {
@@ -100,12 +101,13 @@ struct epd_workflow {
 	int dirfd;
 	int runs;		/* its folder on the memory tier, or -1 when read_only and absent */
 	struct epd_shard *shard;
+	struct epd_store *store;	/* of a writer: hears how its lock was had */
 };
 int epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
     const char *name, int read_only, struct epd_why *why);
 void epd_workflow_close(struct epd_workflow *w);
-/* Remove one that was made for what then failed, if nothing is in it. */
-void epd_workflow_unmake(struct epd_store *s, struct epd_workflow *w);
+/* By name and dirfd: 1 if it is gone, as nothing was in it and nobody had its lock. */
+int epd_workflow_unmake(struct epd_store *s, const struct epd_workflow *w);
 /* Workflow names in natural order (w2 before w10). */
 int epd_workflow_each(struct epd_store *s,
     int (*fn)(void *arg, const char *name), void *arg);

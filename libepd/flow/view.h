@@ -1,8 +1,9 @@
-/* view.h - looking at a store and keeping house. */
+/* view.h - looking at a store, and letting go; keep.h is for the rest of it. */
 #ifndef EPD_FLOW_VIEW_H
 #define EPD_FLOW_VIEW_H
 
 #include "base/span.h"
+#include "flow/keep.h"
 #include "flow/store.h"
 
 /* One line a state for `ls`. */
@@ -62,49 +63,11 @@ int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
 
 /*
  * A state becomes ABORTED: nothing goes on from it, its pages stay, and only
- * release leads out.  Fails: EPD_ENOSTATE, EPD_ESTATUS (ABORTED already, or
- * mid-hand-off), EPD_EUSAGE (not a whole state), -errno.
+ * release leads out.  Fails: EPD_ENOSTATE, -EPERM (ABORTED already), EPD_ESTATUS
+ * (mid-hand-off), EPD_EUSAGE (not a whole state), -errno.
  */
 int epd_flow_abort(struct epd_store *s, const struct epd_ref *ref,
     const char *reason, struct epd_why *why);
-
-/*
- * The RFC's seven invariants, proven of a workflow ("": of all, and of what else
- * is in the store).  A count of faults; what was looked at is added to *proof.
- * Litter is what is nobody's and goes by gc: it is told, and no fault.
- */
-struct epd_proof {
-	uint64_t records, states, versions, nodes, leases, handoffs;
-	uint64_t runs, pages, missing;	/* in memory and read; not in memory */
-	uint64_t litter;
-};
-struct epd_findings {
-	void (*fault)(void *arg, const char *text);
-	void (*litter)(void *arg, const char *text);	/* or NULL */
-	void *arg;
-};
-int epd_flow_prove(struct epd_store *s, const char *workflow,
-    const struct epd_findings *f, struct epd_proof *proof,
-    struct epd_why *why);
-/* The same, told no more than faults. */
-int epd_flow_check(struct epd_store *s, const char *workflow,
-    void (*fault)(void *arg, const char *text), void *arg, struct epd_why *why);
-
-/*
- * What was removed.  Bytes are what that gave back: of a run that has another
- * name elsewhere none.
- */
-struct epd_swept {
-	uint64_t states, runs, run_bytes;
-	uint64_t evicted, evicted_bytes;	/* runs above the cap */
-	uint64_t features, orphans, feature_bytes;
-	uint64_t memory_folders;	/* of workflows and stores that are gone */
-	uint64_t temporaries;		/* leftovers of all kinds */
-	uint64_t other_bytes;		/* of both */
-	uint64_t ns;
-};
-/* Reclaim what nobody needs: expired states, orphan runs, expired features, leftovers. */
-int epd_flow_gc(struct epd_store *s, struct epd_swept *out, struct epd_why *why);
 
 /* Gauges and counters, R's groups and P's names: Prometheus text, or one JSON object. */
 int epd_view_metrics(struct epd_store *s, int json, struct epd_buf *out,

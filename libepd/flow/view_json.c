@@ -181,13 +181,17 @@ pages(struct sheet *p)
 static void
 sampling(struct epd_jw *w, const struct epd_sampling *s)
 {
+	char salt[24];
+
 	epd_jw_begin(w, "sampling", '{');
 	epd_jw_real(w, "temp", s->temp);
 	epd_jw_int(w, "top_k", s->top_k);
 	epd_jw_real(w, "top_p", s->top_p);
 	epd_jw_real(w, "repeat_penalty", s->penalty);
 	epd_jw_uint(w, "seed", s->seed);
-	epd_jw_uint(w, "salt", s->salt);
+	/* In digits: whole beyond what readers of JSON keep of a number. */
+	snprintf(salt, sizeof salt, "%llu", (unsigned long long)s->salt);
+	epd_jw_str(w, "salt", salt);
 	epd_jw_end(w, '}');
 }
 

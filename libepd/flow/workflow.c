@@ -1,6 +1,7 @@
 /* workflow.c - workflows by name, and refs as people write them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,15 +220,6 @@ newest(void *arg, const char *name)
 	return 0;
 }
 
-static int
-is_locked(int fd, off_t from, off_t n)
-{
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
-	    .l_start = from, .l_len = n };
-
-	return fcntl(fd, F_OFD_GETLK, &l) < 0 || l.l_type != F_UNLCK;
-}
-
 /* Whether another process has the store open to write to it (see base/lock.h). */
 static int
 is_anyone_there(const struct epd_store *s)
@@ -237,7 +229,8 @@ is_anyone_there(const struct epd_store *s)
 
 	if (fd < 0)
 		return fd != -ENOENT;
-	is = is_locked(fd, 0, self) || is_locked(fd, self + 1, 0);
+	is = epd_lock_is_held(fd, 0, self) ||
+	    epd_lock_is_held(fd, self + 1, 0);
 	close(fd);
 	return is;
 }
@@ -275,8 +268,8 @@ open_shard(struct epd_workflow *w, const struct epd_store *s,
 		return rc;
 	if (rc == EPD_ECORRUPT) {
 		busy = settle(w, o, o->lock_timeout_ms, &held);
-		/* Who has the lock may be mending it. */
-		if (busy == EPD_ELOCKED)
+		/* Who has the lock may be mending it, or removed it all. */
+		if (busy == EPD_ELOCKED || busy == EPD_ESTALE)
 			return epd_why(why, busy, "%s", held.text);
 		if (busy < 0)
 			return rc;
@@ -298,6 +291,16 @@ is_absent(int rc)
 	return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP;
 }
 
+/* How often somebody's lock was waited for in vain; of one workflow it is kept. */
+static void
+waited(struct epd_store *s, const char *name, unsigned vain)
+{
+	if (vain || !strcmp(s->vain.workflow, name)) {
+		snprintf(s->vain.workflow, sizeof s->vain.workflow, "%s", name);
+		s->vain.n = vain;
+	}
+}
+
 int
 epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
     const char *name, int read_only, struct epd_why *why)
@@ -307,6 +310,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		.log = &s->log,
 		.procs = s->procs,
 		.lock_timeout_ms = (uint64_t)s->config.lock_timeout_ms,
+		.vain = strcmp(s->vain.workflow, name) ? 0 : s->vain.n,
 		.checkpoint_bytes = (uint64_t)s->config.checkpoint_bytes,
 		.log_keep = s->config.log_keep,
 		.sync = s->config.state_sync,
@@ -326,6 +330,8 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		    "no such workflow" : epd_strerror(rc));
 	}
 	if ((rc = open_shard(&w, s, &o, why)) < 0) {
+		if (rc == EPD_ELOCKED)
+			waited(s, name, o.vain + (o.vain < UINT_MAX));
 		/* A workflow whose maker died before its first record. */
 		if (rc == -ENOENT)
 			rc = epd_why(why, EPD_ENOTHING, "%s: empty workflow",
@@ -344,6 +350,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		    epd_strerror(w.runs));
 		goto fail;
 	}
+	w.store = read_only ? NULL : s;
 	*out = w;
 	return 0;
 fail:
@@ -354,6 +361,8 @@ fail:
 void
 epd_workflow_close(struct epd_workflow *w)
 {
+	if (w->store && w->shard)
+		waited(w->store, w->name, epd_shard_vain(w->shard));
 	epd_shard_close(w->shard);
 	if (w->runs >= 0)
 		close(w->runs);
@@ -362,21 +371,32 @@ epd_workflow_close(struct epd_workflow *w)
 	*w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 }
 
-void
-epd_workflow_unmake(struct epd_store *s, struct epd_workflow *w)
-{
-	char name[EPD_WORKFLOW];
+struct unmaking {
+	struct epd_store *s;
+	const char *name;
+};
 
-	if (!w->shard || epd_shard_catch_up(w->shard, NULL) < 0 ||
-	    epd_shard_lsn(w->shard) != 0)
-		return;
-	memcpy(name, w->name, sizeof name);
-	epd_workflow_close(w);
-	if (epd_file_remove(s->workflows, name) == 0)
-		(void)epd_memory_remove(s->memory, name);
+static void
+unmake_memory(void *arg)
+{
+	const struct unmaking *u = arg;
+
+	(void)epd_memory_remove(u->s->memory, u->name);
+}
+
+int
+epd_workflow_unmake(struct epd_store *s, const struct epd_workflow *w)
+{
+	struct unmaking u = { s, w->name };
+
+	/* One begun anew in it meanwhile keeps the folder. */
+	return w->dirfd >= 0 &&
+	    epd_shard_unmake(w->dirfd, unmake_memory, &u, NULL) == 0 &&
+	    unlinkat(s->workflows, w->name, AT_REMOVEDIR) == 0;
 }
 
 struct names {
+	int dirfd;
 	char (*v)[EPD_WORKFLOW];
 	size_t n, cap;
 };
@@ -385,8 +405,11 @@ static int
 collect(void *arg, const char *name)
 {
 	struct names *l = arg;
+	struct stat st;
 
-	if (!epd_workflow_name_ok(name))
+	/* What is no folder is no workflow: check tells of it. */
+	if (!epd_workflow_name_ok(name) || (fstatat(l->dirfd, name, &st,
+	    AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)))
 		return 0;
 	if (l->n == l->cap) {
 		size_t cap = l->cap ? 2 * l->cap : 64;
@@ -411,7 +434,7 @@ int
 epd_workflow_each(struct epd_store *s,
     int (*fn)(void *arg, const char *name), void *arg)
 {
-	struct names l = {0};
+	struct names l = { .dirfd = s->workflows };
 	int rc = epd_dir_each(s->workflows, collect, &l);
 
 	if (rc == 0 && l.n)

@@ -33,9 +33,9 @@ epd_apply_moved(const struct epd_table *t, uint32_t id, enum epd_kind verb,
 		return epd_why(why, EPD_ENOSTATE, "s%u: %s", id,
 		    epd_strerror(EPD_ENOSTATE));
 	if (!epd_life_state(epd_life_of(h->state.status), to, verb))
-		return epd_why(why, EPD_ESTATUS, "s%u: %s, which %s may not "
-		    "leave", id, epd_status_name(h->state.status),
-		    epd_kind_name(verb));
+		return epd_why(why, EPD_ESTATUS, "s%u: no %s of what is %s",
+		    id, epd_kind_name(verb),
+		    epd_status_name(h->state.status));
 	*out = h;
 	return 0;
 }

@@ -33,7 +33,7 @@ prepare_lease(struct epd_table *t, const struct epd_rec *r,
 		return epd_why(why, EPD_ENOSTATE, "s%u: %s", l->state,
 		    epd_strerror(EPD_ENOSTATE));
 	if (!l->version || l->version > h->state.versions)
-		return epd_why(why, EPD_ENOTHING, "s%u: has no version @%u",
+		return epd_why(why, EPD_ENOTHING, "s%u: it has no version @%u",
 		    l->state, l->version);
 	l->node = h->v[l->version - 1].node;
 	l->id = r->lsn;
@@ -116,7 +116,7 @@ prepare_offer(struct epd_table *t, const struct epd_rec *r,
 	if (rc)
 		return rc;
 	if (h->version != c->head->state.versions)
-		return epd_why(why, EPD_EVERSION, "s%u: is at @%u, not @%u",
+		return epd_why(why, EPD_EVERSION, "s%u: it is at @%u, not @%u",
 		    h->state, c->head->state.versions, h->version);
 	if (epd_table_handoff(t, h->id))
 		return epd_why(why, EPD_ESTATUS, "this hand-off was begun "

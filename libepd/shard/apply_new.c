@@ -61,12 +61,14 @@ begin_state(struct epd_table *t, const struct epd_rec *r,
     const struct epd_create *in, enum epd_status status, struct epd_change *c,
     struct epd_why *why)
 {
+	/* Of a frame that begins several those before are pending. */
+	const uint64_t next = t->next_state + (uint64_t)t->pending;
 	struct epd_state *s;
 	int rc;
 
-	if (in->id != t->next_state || in->id == UINT32_MAX)
-		return epd_why(why, EPD_ECORRUPT, "state s%u where s%u is next",
-		    in->id, t->next_state);
+	if (in->id != next || in->id == UINT32_MAX)
+		return epd_why(why, EPD_ECORRUPT, "state s%u where s%llu is "
+		    "next", in->id, (unsigned long long)next);
 	if (!epd_life_state(EPD_STATE_NONE, epd_life_of(status), c->kind))
 		return EPD_ESTATUS;
 	rc = epd_head_new(&c->head, 1);
@@ -163,7 +165,7 @@ prepare_advance(struct epd_table *t, const struct epd_rec *r,
 	if (rc)
 		return rc;
 	if (in.expect != h->state.versions)
-		return epd_why(why, EPD_EVERSION, "s%u: is at @%u, not @%u",
+		return epd_why(why, EPD_EVERSION, "s%u: it is at @%u, not @%u",
 		    in.id, h->state.versions, in.expect);
 	rc = epd_head_reserve(h, 1);
 	if (rc)
@@ -195,7 +197,7 @@ check_fork(const struct epd_table *t, const struct epd_fork *in,
 	const struct epd_node *n;
 
 	if (!in->version || in->version > h->state.versions)
-		return epd_why(why, EPD_ENOTHING, "s%u: has no version @%u",
+		return epd_why(why, EPD_ENOTHING, "s%u: it has no version @%u",
 		    in->id, in->version);
 	if (!in->count || in->count > EPD_FORK_MAX)
 		return epd_why(why, -EINVAL, "%u branches; 1 to %d", in->count,

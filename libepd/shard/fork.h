@@ -10,6 +10,8 @@
 #include "base/err.h"
 
 struct epd_shard;
+struct epd_state;
+struct epd_version;
 
 /*
  * fork_state: branches that begin at @1 where the state's version stands, each
@@ -31,6 +33,16 @@ struct epd_fork_ask {
 	const char *reason;
 };
 int epd_shard_fork(struct epd_shard *s, const struct epd_fork_ask *f,
+    uint32_t *first, struct epd_why *why);
+/*
+ * Branches that share nothing: each is created with these traits and with v, but
+ * for its salt, its time to live and where it comes from.  All, and the end of
+ * the parent, under one lock and as one frame if they fit; elsewise in several, and
+ * a crash may leave the first of them.  f->version is said.
+ * Fails: as both; EPD_EUNSURE: any of them may be there, and why names them.
+ */
+int epd_shard_fork_alone(struct epd_shard *s, const struct epd_fork_ask *f,
+    const struct epd_state *traits, const struct epd_version *v,
     uint32_t *first, struct epd_why *why);
 
 /*

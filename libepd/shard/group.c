@@ -75,8 +75,10 @@ flush(struct epd_shard *s, struct epd_why *why)
 		from = epd_clock_boot_ns() - from;
 		pthread_mutex_lock(&s->mutex);
 		g->flush_ns = from < SLOW_NS ? from : 0;
+		/* In full: the record is there, and is only to be seen. */
 		has_lock = !f.covered && !epd_lock_take(s->lockfd,
 		    s->o.lock_timeout_ms, NULL);
+		s->vain += !f.covered && !has_lock;
 		rc = epd_wal_flush_end(s->wal, &f, has_lock, why);
 		if (has_lock)
 			epd_lock_drop(s->lockfd);

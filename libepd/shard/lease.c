@@ -75,8 +75,8 @@ held(struct epd_shard *s, uint64_t id, const struct epd_lease **out,
 	    epd_procs_self(s->o.procs) : NULL;
 
 	if (!l)
-		return epd_why(why, EPD_ELEASE, "lease %llu was over, and "
-		    "others have come since", LLU(id));
+		return epd_why(why, EPD_ELEASE, "lease %llu was over, others "
+		    "have come since, and nothing is kept", LLU(id));
 	/* Where a failed flush took one back its number may be another's. */
 	if (!self || self->pid != l->holder.pid ||
 	    self->start != l->holder.start ||

@@ -10,8 +10,9 @@ struct epd_shard;
 
 /*
  * Release every state, the newest first, many to a frame and one flush for all;
- * the count, or an error.  One that may not go ends it: EPD_ESTATUS, with its
- * name in why; those newer have gone then.
+ * the count, or an error.  EPD_ESTATUS: all have gone but those that may not,
+ * whose names are in why.  Where something else fails some may have gone, and
+ * why says how many; the rest go when it is called again.
  */
 int epd_shard_release_all(struct epd_shard *s, const char *reason,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);

@@ -133,6 +133,48 @@ epd_shard_catch_up(struct epd_shard *s, struct epd_why *why)
 	return rc == -ESTALE ? EPD_ECORRUPT : rc;
 }
 
+/* There was no log: none at all, lost, or begun since. */
+static int
+load_late(struct epd_shard *s, struct epd_why *why)
+{
+	struct epd_why lost = { "" };
+	int gone = epd_wal_lost(s->wal, &lost), rc = epd_shard_load(s, why);
+
+	if (rc != -ENOENT)
+		return rc;
+	return gone ? epd_why(why, gone, "%s", lost.text) :
+	    epd_why(why, rc, "no log here");
+}
+
+static int
+removed(struct epd_why *why)
+{
+	return epd_why(why, EPD_ESTALE, "the workflow was empty, and was "
+	    "removed meanwhile");
+}
+
+/*
+ * The lock, if it is the workflow's still: who unmade that took its name, and
+ * others may have one of their own by now.
+ */
+static int
+take(struct epd_shard *s, struct epd_why *why)
+{
+	const uint64_t ms = s->vain < EPD_SHARD_ONCE ?
+	    s->o.lock_timeout_ms >> 2 * s->vain : 0;
+	int rc = epd_lock_take(s->lockfd, ms, why);
+
+	if (rc == EPD_ELOCKED)
+		s->vain += s->vain < EPD_SHARD_ONCE;
+	if (rc)
+		return rc;
+	s->vain = 0;
+	if (!epd_wal_unlinked(s->lockfd))
+		return 0;
+	epd_lock_drop(s->lockfd);
+	return removed(why);
+}
+
 int
 epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 {
@@ -145,7 +187,7 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 		return epd_why(why, -EPERM, "opened by process %d; a child of "
 		    "fork opens it again", (int)s->pid);
 	pthread_mutex_lock(&s->mutex);
-	rc = epd_lock_take(s->lockfd, s->o.lock_timeout_ms, why);
+	rc = take(s, why);
 	if (rc) {
 		pthread_mutex_unlock(&s->mutex);
 		return rc;
@@ -155,8 +197,10 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 	    epd_wal_adopt(s->wal, epd_shard_replay, s, why);
 	if (rc == -ESTALE) {
 		s->stale = 1;
-		rc = epd_shard_load(s, why);
-		if (!rc)
+		rc = load_late(s, why);
+		if (rc == -ENOENT)
+			rc = removed(why);
+		else if (!rc)
 			rc = epd_wal_adopt(s->wal, epd_shard_replay, s, why);
 	}
 	if (rc)
@@ -175,7 +219,7 @@ epd_shard_leave(struct epd_shard *s)
 static int
 make(struct epd_shard *s, struct epd_why *why)
 {
-	int rc = epd_lock_take(s->lockfd, s->o.lock_timeout_ms, why);
+	int rc = take(s, why);
 
 	if (rc)
 		return rc;
@@ -191,24 +235,11 @@ make(struct epd_shard *s, struct epd_why *why)
 	return rc;
 }
 
-/* There was no log: none at all, lost, or begun since. */
-static int
-load_late(struct epd_shard *s, struct epd_why *why)
-{
-	struct epd_why lost = { "" };
-	int gone = epd_wal_lost(s->wal, &lost), rc = epd_shard_load(s, why);
-
-	if (rc != -ENOENT)
-		return rc;
-	return gone ? epd_why(why, gone, "%s", lost.text) :
-	    epd_why(why, rc, "no log here");
-}
-
 /* Read what is published; settle the rest if this handle may write. */
 static int
 start(struct epd_shard *s, struct epd_why *why)
 {
-	const uint64_t wait_ms = s->o.lock_timeout_ms;
+	const unsigned vain = s->vain;
 	struct epd_why busy = { "" };
 	int rc = epd_shard_load(s, why), damaged;
 
@@ -223,9 +254,9 @@ start(struct epd_shard *s, struct epd_why *why)
 	if ((rc && !damaged) || !epd_wal_unsettled(s->wal))
 		return rc;
 	/* The verb that follows waits for the lock, and settles it as well. */
-	s->o.lock_timeout_ms = damaged ? wait_ms : 0;
+	s->vain = damaged ? vain : EPD_SHARD_ONCE;
 	rc = epd_shard_begin(s, &busy);
-	s->o.lock_timeout_ms = wait_ms;
+	s->vain = rc == EPD_ELOCKED ? vain : s->vain;
 	if (!rc) {
 		rc = epd_wal_settle(s->wal, &busy);
 		epd_shard_leave(s);
@@ -251,6 +282,7 @@ epd_shard_open(struct epd_shard **out, int dirfd,
 	s->lockfd = -1;
 	s->pid = getpid();
 	s->o = *o;
+	s->vain = o->vain < EPD_SHARD_ONCE ? o->vain : EPD_SHARD_ONCE;
 	pthread_mutex_init(&s->mutex, NULL);
 	epd_group_init(&s->group);
 	rc = epd_wal_open(&s->wal, dirfd, flags, o->metrics);
@@ -289,12 +321,10 @@ epd_shard_close(struct epd_shard *s)
 	epd_free(s);
 }
 
-void
-epd_shard_patience(struct epd_shard *s, uint64_t ms)
+unsigned
+epd_shard_vain(const struct epd_shard *s)
 {
-	pthread_mutex_lock(&s->mutex);
-	s->o.lock_timeout_ms = ms;
-	pthread_mutex_unlock(&s->mutex);
+	return s->vain;
 }
 
 int

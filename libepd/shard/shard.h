@@ -4,10 +4,10 @@
  *
  * Every change is logged and flushed before a table changes; live and recovery
  * meet in one apply().  Writers take the workflow's lock for one append;
- * readers take none and stop at the published durable lsn, so they never see
- * what a later writer could cut.  Threads may share a handle for the verbs that
- * append; then nobody looks at its tables.  A child of fork opens its own, and
- * leaves its parent's alone but for reading and close.
+ * readers take none and stop at the published durable lsn, so they never see what
+ * a later writer could cut.  Threads may share a handle for the verbs that append;
+ * then nobody looks at its tables.  A child of fork opens its own, and leaves its
+ * parent's alone but for reading and close.
  *
  * Files in the directory: log.NNNNNNNN, tip, checkpoint, lock, unsure (a flush
  * failed), and temporaries .tmp.*, which are swept under the lock.
@@ -23,8 +23,10 @@
 #include "shard/fork.h"
 #include "shard/handoff.h"
 #include "shard/lease.h"
+#include "shard/mend.h"
 #include "shard/release.h"
 #include "shard/types.h"
+#include "shard/unmake.h"
 #include "shard/view.h"
 
 struct epd_shard_options {
@@ -32,6 +34,7 @@ struct epd_shard_options {
 	const struct epd_log *log;
 	struct epd_procs *procs;	/* who holds leases; NULL: takes none */
 	uint64_t lock_timeout_ms;
+	unsigned vain;			/* as epd_shard_vain last; UINT_MAX: no wait */
 	uint64_t checkpoint_bytes;	/* of log between checkpoints, or as many as the last one took */
 	int64_t log_keep;		/* segments kept behind a checkpoint; < 0: all */
 	int sync;			/* 0: acknowledged is not durable */
@@ -52,8 +55,8 @@ int epd_shard_open(struct epd_shard **out, int dirfd,
 void epd_shard_close(struct epd_shard *s);
 /* Read on to the durable lsn.  What was lent before is void. */
 int epd_shard_catch_up(struct epd_shard *s, struct epd_why *why);
-/* Wait so long for the lock from now on: once, if not at all. */
-void epd_shard_patience(struct epd_shard *s, uint64_t ms);
+/* Waits for the lock in vain since it was had; a verb's next is 4^-n as long. */
+unsigned epd_shard_vain(const struct epd_shard *s);
 int epd_shard_unsettled(struct epd_shard *s);	/* more in the log than is published */
 uint64_t epd_shard_lsn(const struct epd_shard *s);
 uint64_t epd_shard_term(const struct epd_shard *s);
@@ -62,8 +65,8 @@ void epd_shard_uuid(const struct epd_shard *s, uint8_t uuid[16]);
 /*
  * create_state: a new state at @1.  *id is its number, never used before.
  * Fails: EPD_ELOCKED, EPD_ETOOBIG, EPD_EPOISONED, -EINVAL (v contradicts
- *        itself), -ENOSPC, ...: not created.  EPD_EUNSURE: it may or may not
- *        exist; open again to learn.
+ *        itself), EPD_ESTALE (removed: unmake.h), -ENOSPC, ...: not created.
+ *        EPD_EUNSURE: it may or may not exist; open again to learn.
  * create and advance also reclaim what has expired; the runs that frees are
  * told to this handle's next release or expire, or are left to a sweep.
  */

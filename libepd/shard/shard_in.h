@@ -12,6 +12,7 @@
 enum {
 	EPD_SHARD_TRIES = 100,		/* at reading what others sweep */
 	EPD_SHARD_RECLAIM = 64,		/* states released in one frame */
+	EPD_SHARD_ONCE = 32,		/* waits in vain: then there is none */
 };
 
 /*
@@ -34,6 +35,7 @@ struct epd_shard {
 	struct epd_group group;
 	int dirfd, lockfd;
 	pid_t pid;			/* whose handle it is */
+	unsigned vain;			/* waits for the lock since it was had */
 	struct epd_shard_options o;
 	struct epd_wal *wal;
 	struct epd_table *table;
@@ -83,6 +85,9 @@ void epd_shard_advanced(struct epd_shard *s, uint32_t id, uint32_t expect,
     const struct epd_version *v);
 /* With the lock: drop leases that stand no more; how many, or an error. */
 int epd_shard_drop_dead(struct epd_shard *s, struct epd_why *why);
+/* EPD_ETOOBIG: a record cannot hold them. */
+int epd_shard_may_create(const struct epd_state *state,
+    const struct epd_version *v, struct epd_why *why);
 /* 1: longer than a record's string may be. */
 int epd_shard_long(const char *s);
 /* Somebody's decode lease that stands: EPD_ELOCKED with its holder; or 0. */

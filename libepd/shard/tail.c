@@ -9,7 +9,8 @@
  *	damage		by the same rules as for a writer (wal.c): he refuses it
  *
  * A writer may be at it, and then what is seen means nothing: so it is believed
- * when nobody had the lock before and after, and the file did not change.
+ * when nobody had the lock before and after, and the log did not change.  Who
+ * cuts a tail has the lock till he has appended, and who appends moves the mark.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,23 +19,60 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "shard/shard_in.h"
 #include "shard/wal_in.h"
 #include "shard/word.h"
 
 enum { LOOKS = 3 };
 
+/* 1 too if it cannot be told. */
 static int
 is_locked(int dirfd)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd = epd_file_open(dirfd, "lock", O_RDONLY | O_NONBLOCK, 0), is;
 
 	if (fd < 0)
-		return 0;
-	is = !fcntl(fd, F_OFD_GETLK, &l) && l.l_type != F_UNLCK;
+		return fd != -ENOENT;
+	is = epd_lock_is_held(fd, 0, 0);
 	close(fd);
 	return is;
+}
+
+/* Where the log ends, as far as that can be seen without the lock. */
+struct sight {
+	struct epd_tip tip, mark;
+	uint32_t segment;
+	off_t size;
+};
+
+static int
+see(struct epd_wal *w, struct sight *out, struct epd_why *why)
+{
+	char name[EPD_WAL_NAME];
+	uint32_t first;
+	struct stat st;
+	int rc = epd_wal_read_tip(w, 1, why);
+
+	if (!rc)
+		rc = epd_wal_range(w->dirfd, &first, &out->segment);
+	if (rc)
+		return rc;
+	epd_wal_name(name, out->segment);
+	if (fstatat(w->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	out->tip = w->tip;
+	out->mark = w->mark;
+	out->size = st.st_size;
+	return 0;
+}
+
+static int
+is_same(const struct sight *a, const struct sight *b)
+{
+	return a->segment == b->segment && a->size == b->size &&
+	    a->tip.lsn == b->tip.lsn && a->tip.again == b->tip.again &&
+	    a->mark.lsn == b->mark.lsn && a->mark.again == b->mark.again;
 }
 
 static int
@@ -119,51 +157,44 @@ look(struct epd_wal *w, const struct epd_wal_pos *from, uint64_t *odd,
 	return rc;
 }
 
-/* 1 if the log is as it was when it had that size and tip. */
+/* One look; *sure: nobody was at it meanwhile. */
 static int
-is_same(struct epd_wal *w, uint64_t size, const struct epd_tip *tip)
+look_once(struct epd_shard *s, int *sure, struct epd_why *why)
 {
-	struct epd_tip was = *tip;
-	uint64_t now;
+	const struct epd_wal_pos *from = epd_wal_pos(s->wal);
+	struct sight before, after;
+	struct epd_wal *w;
+	uint64_t odd = 0;
+	int rc = epd_wal_open(&w, s->dirfd, EPD_WAL_READ, NULL);
 
-	return !epd_wal_read_tip(w, 1, NULL) && !epd_wal_size(w, &now) &&
-	    now == size && w->tip.lsn == was.lsn && w->tip.again == was.again;
+	if (rc)
+		return rc;
+	rc = see(w, &before, why);
+	if (!rc)
+		rc = look(w, from, &odd, why);
+	*sure = !see(w, &after, NULL) && is_same(&before, &after) &&
+	    !is_locked(s->dirfd);
+	if (!rc && odd)
+		rc = epd_why(why, 1, "log.%08u: byte %llu: %llu byte%s that "
+		    "are no record's, nor what a crash leaves of one",
+		    w->pos.segment, (unsigned long long)w->pos.offset,
+		    (unsigned long long)odd, odd == 1 ? "" : "s");
+	epd_wal_close(w);
+	return rc;
 }
 
 int
 epd_shard_tail(struct epd_shard *s, struct epd_why *why)
 {
-	const struct epd_wal_pos *from = epd_wal_pos(s->wal);
 	struct epd_why what = { "" };
-	struct epd_wal *w;
 	int rc = 0, sure = 0;
 
 	for (int i = 0; !sure && i < LOOKS; i++) {
-		uint64_t odd = 0, size = 0;
-		struct epd_tip tip;
-
 		if (is_locked(s->dirfd) || epd_wal_exists(s->wal,
 		    EPD_WAL_UNSURE))
 			return 0;
-		rc = epd_wal_open(&w, s->dirfd, EPD_WAL_READ, NULL);
-		if (rc)
-			return rc;
 		what = (struct epd_why){ "" };
-		rc = epd_wal_read_tip(w, 1, &what);
-		tip = w->tip;
-		if (!rc)
-			rc = look(w, from, &odd, &what);
-		if (w->fd >= 0)
-			(void)epd_wal_size(w, &size);
-		sure = !is_locked(s->dirfd) && w->fd >= 0 &&
-		    is_same(w, size, &tip);
-		if (!rc && odd)
-			rc = epd_why(&what, 1, "log.%08u: byte %llu: %llu "
-			    "byte%s that are no record's, nor what a crash "
-			    "leaves of one", w->pos.segment,
-			    (unsigned long long)w->pos.offset,
-			    (unsigned long long)odd, odd == 1 ? "" : "s");
-		epd_wal_close(w);
+		rc = look_once(s, &sure, &what);
 	}
 	/* What changes under us is somebody's. */
 	if (!sure || rc == -ESTALE || rc == -ENOENT)

@@ -19,6 +19,7 @@ struct epd_record {
 	uint32_t state, version;	/* 0: not about one */
 	uint32_t tokens, pages;
 	uint32_t first, count;		/* states that begin: a fork's */
+	int replaced;			/* and the one it is about ended */
 	uint64_t lease;			/* 0: not about one */
 	int has_handoff;
 	uint8_t handoff[16];

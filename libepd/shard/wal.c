@@ -97,8 +97,8 @@ epd_wal_damage(const struct epd_wal *w, struct epd_why *why, const char *what)
  * that gets a time of its own: so no stat of one that is written to, here or
  * below.
  */
-static int
-is_unlinked(int fd)
+int
+epd_wal_unlinked(int fd)
 {
 	struct statx st;
 
@@ -118,7 +118,7 @@ epd_wal_read_tip(struct epd_wal *w, int patient, struct epd_why *why)
 	ssize_t n = 0;
 
 	/* Somebody removed it, and somebody may have restored it. */
-	if (w->tipfd >= 0 && is_unlinked(w->tipfd)) {
+	if (w->tipfd >= 0 && epd_wal_unlinked(w->tipfd)) {
 		epd_wal_shut(w, w->tipfd);
 		w->tipfd = -1;
 	}

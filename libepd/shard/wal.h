@@ -59,6 +59,7 @@ int epd_wal_read(struct epd_wal *w, epd_wal_fn *fn, void *arg,
 int epd_wal_unsettled(struct epd_wal *w);
 /* 1: the tip was absent or damaged when last read. */
 int epd_wal_tipless(const struct epd_wal *w);
+int epd_wal_unlinked(int fd);	/* 1: the open file has lost its name */
 /* Where there is no log: EPD_ECORRUPT if the tip speaks of one. */
 int epd_wal_lost(struct epd_wal *w, struct epd_why *why);
 
@@ -110,9 +111,8 @@ int epd_wal_settle(struct epd_wal *w, struct epd_why *why);
 int epd_wal_flush(struct epd_wal *w, struct epd_why *why);
 /* Flush and go on in a new segment, unless this one is empty. */
 int epd_wal_rotate(struct epd_wal *w, struct epd_why *why);
-/* Cut the torn tail that adopt found; have room for so many bytes of frames. */
+/* Cut the torn tail that adopt found. */
 int epd_wal_trim(struct epd_wal *w, struct epd_why *why);
-int epd_wal_reserve(struct epd_wal *w, uint64_t bytes, struct epd_why *why);
 /* Remove the segments below `first`, and what temporaries a crash left. */
 int epd_wal_sweep(struct epd_wal *w, uint32_t first);
 

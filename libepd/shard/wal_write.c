@@ -99,20 +99,6 @@ epd_wal_trim(struct epd_wal *w, struct epd_why *why)
 	return w->poisoned ? epd_wal_poisoned(why) : cut(w, why);
 }
 
-int
-epd_wal_reserve(struct epd_wal *w, uint64_t bytes, struct epd_why *why)
-{
-	int rc;
-
-	do
-		rc = fallocate(w->fd, FALLOC_FL_KEEP_SIZE,
-		    (off_t)w->pos.offset, (off_t)bytes) < 0 ? -errno : 0;
-	while (rc == -EINTR);
-	/* Where that cannot be asked for a write will tell. */
-	return rc != -ENOSPC && rc != -EDQUOT ? 0 : epd_why(why, rc,
-	    "log.%08u: %s", w->pos.segment, epd_strerror(rc));
-}
-
 static int
 make_segment(struct epd_wal *w, const struct epd_segment *s)
 {

@@ -79,6 +79,7 @@ describe_fork(const struct epd_rec *r, struct epd_arena *a,
 	out->version = in.version;
 	out->first = in.first;
 	out->count = in.count;
+	out->replaced = in.replace != 0;
 	out->reason = in.reason;
 	return 0;
 }

@@ -10,19 +10,27 @@
 #include "shard/shard_in.h"
 
 int
-epd_shard_create(struct epd_shard *s, const struct epd_state *state,
-    const struct epd_version *v, uint32_t *id, struct epd_why *why)
+epd_shard_may_create(const struct epd_state *state,
+    const struct epd_version *v, struct epd_why *why)
 {
-	uint32_t new;
-	int rc;
-
 	if (epd_body_size(v) > EPD_FRAME_MAX / 2 ||
 	    epd_shard_long(state->model_path) || epd_shard_long(state->tenant) ||
 	    epd_shard_long(state->fingerprint))
 		return epd_why(why, EPD_ETOOBIG, "a version of %llu bytes, or "
 		    "a string of more than %d",
 		    (unsigned long long)epd_body_size(v), EPD_STRING_MAX - 1);
-	rc = epd_shard_begin(s, why);
+	return 0;
+}
+
+int
+epd_shard_create(struct epd_shard *s, const struct epd_state *state,
+    const struct epd_version *v, uint32_t *id, struct epd_why *why)
+{
+	uint32_t new;
+	int rc = epd_shard_may_create(state, v, why);
+
+	if (!rc)
+		rc = epd_shard_begin(s, why);
 	if (rc)
 		return rc;
 	epd_shard_frame(s, 0);

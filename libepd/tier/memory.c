@@ -1,6 +1,7 @@
 /*
  * memory.c - the memory tier's folder: claimed, handed out by workflow, swept.
- * Making room in it is in fit.c; tier.h draws it.
+ * Making room in it is in fit.c, what lies in it and is not ours in strange.c;
+ * tier.h draws it.
  *
  * Invariants
  * 1. /dev/shm is everybody's: a folder counts as ours only after it was opened
@@ -82,13 +83,14 @@ open_ours(int parent, const char *name, struct epd_why *why)
 	}
 	if (st.st_uid != geteuid() || st.st_mode & 077) {
 		close(fd);
-		return epd_why(why, -EPERM, "%s: belongs to user %u, mode %03o",
-		    name, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
+		return epd_why(why, -EPERM, "%s: belongs to user %u, mode %03o; "
+		    "it has to be one's own, mode 700", name,
+		    (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
 	}
 	return fd;
 }
 
-/* Write the store's path, unless it is there. */
+/* Write the store's path, unless it is there; a folder in its place goes. */
 static int
 sign(int dirfd, const char *store_path)
 {
@@ -96,6 +98,8 @@ sign(int dirfd, const char *store_path)
 	struct epd_buf b = { 0 };
 	int rc = epd_file_read(dirfd, "store", PATH_MOST, &b);
 
+	if (rc == -EISDIR)
+		(void)epd_file_remove(dirfd, "store");
 	if (rc || b.n != part.n || memcmp(b.p, part.p, part.n))
 		rc = rc == -ENOMEM ? rc :
 		    epd_file_replace(dirfd, "store", &part, 1, 0);
@@ -306,6 +310,17 @@ epd_memory_look(struct epd_memory **out, const char *dir,
 	return 0;
 }
 
+int
+epd_memory_shut(const struct epd_memory *m, struct epd_why *why)
+{
+	struct epd_why what = { "" };
+	int fd = m->parent < 0 ? -ENOENT : open_ours(m->parent, m->name, &what);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EPERM ? epd_why(why, fd, "%s", what.text) : 0;
+}
+
 void
 epd_memory_close(struct epd_memory *m)
 {
@@ -366,6 +381,7 @@ epd_memory_remove(struct epd_memory *m, const char *workflow)
 }
 
 struct each {
+	int w;
 	int (*fn)(void *arg, const char *workflow);
 	void *arg;
 };
@@ -374,93 +390,21 @@ static int
 each_name(void *arg, const char *name)
 {
 	struct each *e = arg;
+	struct stat st;
 
-	return epd_memory_name_ok(name) ? e->fn(e->arg, name) : 0;
+	if (!epd_memory_name_ok(name) || fstatat(e->w, name, &st,
+	    AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode))
+		return 0;
+	return e->fn(e->arg, name);
 }
 
 int
 epd_memory_each(struct epd_memory *m,
     int (*fn)(void *arg, const char *workflow), void *arg)
 {
-	struct each e = { fn, arg };
+	struct each e = { m->w, fn, arg };
 
 	return m->w < 0 ? 0 : epd_dir_each(m->w, each_name, &e);
-}
-
-/* ---- what is not ours ---- */
-
-struct strange {
-	epd_memory_strange_fn *fn;
-	void *arg;
-	int top, w, dir;
-	const char *workflow;	/* only this one's; NULL: all */
-	const char *folder;
-};
-
-static int
-is_temporary(const char *name)
-{
-	return !strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX));
-}
-
-static int
-strange_run(void *arg, const char *name)
-{
-	struct strange *k = arg;
-	struct stat st;
-	uint64_t run;
-
-	if (fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
-	    (S_ISREG(st.st_mode) &&
-	    (is_temporary(name) || !epd_run_parse(name, &run))))
-		return 0;
-	return k->fn(k->arg, k->dir, k->folder, name);
-}
-
-static int
-strange_folder(void *arg, const char *name)
-{
-	struct strange *k = arg;
-	struct stat st;
-	int rc;
-
-	if ((k->workflow && strcmp(k->workflow, name)) ||
-	    fstatat(k->w, name, &st, AT_SYMLINK_NOFOLLOW))
-		return 0;
-	if (!S_ISDIR(st.st_mode) || !epd_memory_name_ok(name))
-		return k->fn(k->arg, k->w, "w", name);
-	k->dir = epd_file_open(k->w, name, O_RDONLY | O_DIRECTORY, 0);
-	if (k->dir < 0)
-		return k->dir == -ENOENT ? 0 : k->dir;
-	k->folder = name;
-	rc = epd_dir_each(k->dir, strange_run, k);
-	close(k->dir);
-	return rc;
-}
-
-static int
-strange_top(void *arg, const char *name)
-{
-	struct strange *k = arg;
-
-	if (!strcmp(name, "store") || !strcmp(name, "pages") ||
-	    !strcmp(name, "w") || is_temporary(name))
-		return 0;
-	return k->fn(k->arg, k->top, "", name);
-}
-
-int
-epd_memory_strange(struct epd_memory *m, const char *workflow,
-    epd_memory_strange_fn *fn, void *arg)
-{
-	struct strange k = {
-		.fn = fn, .arg = arg, .top = m->dir, .w = m->w,
-		.workflow = workflow,
-	};
-	int rc = m->w < 0 ? 0 : epd_dir_each(m->w, strange_folder, &k);
-
-	return rc || workflow || m->dir < 0 ? rc :
-	    epd_dir_each(m->dir, strange_top, &k);
 }
 
 /* ---- sweep ---- */
@@ -484,7 +428,7 @@ forsaken(int fd, const char *hex)
 
 struct sweep {
 	int root, w;
-	int gone;
+	int gone, failed;
 	uint64_t bytes;
 };
 
@@ -539,15 +483,19 @@ sweep_folder(void *arg, const char *name)
 	if (s->w >= 0)
 		close(s->w);
 	close(fd);
-	return rc;
+	if (rc && !s->failed)
+		s->failed = rc;
+	return 0;
 }
 
 int
-epd_memory_sweep(const char *dir, uint64_t *bytes)
+epd_memory_sweep(const char *dir, uint64_t *bytes, int *failed)
 {
 	struct sweep s = { .w = -1 };
 	int rc;
 
+	if (failed)
+		*failed = 0;
 	s.root = epd_dir_root(*dir ? dir : SHM, 0);
 	if (s.root < 0)
 		return s.root == -ENOENT ? 0 : s.root;
@@ -555,5 +503,7 @@ epd_memory_sweep(const char *dir, uint64_t *bytes)
 	close(s.root);
 	if (bytes)
 		*bytes = s.bytes;
+	if (failed)
+		*failed = s.failed;
 	return rc ? rc : s.gone;
 }

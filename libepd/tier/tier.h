@@ -40,6 +40,11 @@ int epd_memory_open(struct epd_memory **out, const char *dir,
 int epd_memory_look(struct epd_memory **out, const char *dir,
     const uint8_t store_uuid[16], const char *store_path, uint64_t cap,
     struct epd_why *why);
+/*
+ * Whether epd_memory_open would be refused the folder, for what stands in its
+ * place: -EPERM, which why tells with its name; or 0, and so if there is none.
+ */
+int epd_memory_shut(const struct epd_memory *m, struct epd_why *why);
 void epd_memory_close(struct epd_memory *m);
 uint64_t epd_memory_cap(const struct epd_memory *m);
 
@@ -58,10 +63,10 @@ int epd_memory_each(struct epd_memory *m,
 
 /*
  * Call fn for what lies in the folder and is none of the above, all told or in
- * one workflow's: name is in `folder` ("", "w", or a workflow's), open as dirfd.
+ * one workflow's: path is beneath the folder, its last part lies in dirfd.  A
+ * `store` or `pages` that is no file is told too.
  */
-typedef int epd_memory_strange_fn(void *arg, int dirfd, const char *folder,
-    const char *name);
+typedef int epd_memory_strange_fn(void *arg, int dirfd, const char *path);
 int epd_memory_strange(struct epd_memory *m, const char *workflow,
     epd_memory_strange_fn *fn, void *arg);
 
@@ -91,9 +96,10 @@ int epd_memory_fit(struct epd_memory *m, uint64_t bytes,
  * Remove memory folders of ours in dir ("" as in epd_memory_open, /dev/shm
  * only) whose store is gone: the path they name is no store, or one of another
  * UUID.  In those that stay, remove what writers that died left behind.
- * bytes (may be NULL) is what that gave back.  The number of folders removed,
- * or -errno.
+ * bytes (may be NULL) is what that gave back.  One that cannot be removed hinders
+ * no other; failed (may be NULL) is the first such error, or 0.
+ * The number of folders removed, or -errno: nothing was looked at.
  */
-int epd_memory_sweep(const char *dir, uint64_t *bytes);
+int epd_memory_sweep(const char *dir, uint64_t *bytes, int *failed);
 
 #endif

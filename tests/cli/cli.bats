@@ -26,6 +26,19 @@ helps() {
 	done
 }
 
+@test "every option of a command's own is in its usage" {
+	for c in epd-encode epd-prefill epd-decode epd-fork epd-handoff; do
+		$c --help >out
+		sed '/^$/q' out >usage
+		sed -n '/^options:/,/ --json/p' out |
+			sed -nE 's/^  (-.), --[a-z-]+.*/\1/p; s/^ {6}(--[a-z-]+).*/\1/p' >own
+		while read -r o; do
+			grep -qE -e "[[ ]$o[] ]|^usage: .*\[-[a-z]*${o#-}[a-z]*\]" usage ||
+				{ echo "$c: $o" >&2; false; }
+		done <own
+	done
+}
+
 @test "--version" {
 	for c in $commands; do
 		[[ "$($c --version)" =~ ^$c\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
@@ -137,6 +150,26 @@ helps() {
 	rm tree/share/epd/examples
 	run --separate-stderr -2 tree/bin/epd-prefill -p hello
 	[[ $stderr == *'no model'* ]]
+	# A build that lies anywhere knows where the shipped one is.
+	cp -a "$build/share/epd/examples" tree/share/epd
+	[ "$(tree/bin/epd-prefill -p hello)" = w2/s1 ]
+	[ -r "$build/share/man/man1/epd.1" ]
+}
+
+@test "where there is no model no store is made" {
+	mkdir -p tree/bin
+	cp "$build/bin/epd-prefill" "$build/bin/epd-encode" tree/bin
+	for c in 'epd-prefill -p hello' "epd-encode $pictures/000_0.png"; do
+		run --separate-stderr -2 env -u EPD_MODEL tree/bin/$c
+		[ "$stderr" = "${c%% *}: no model: give -m or set EPD_MODEL" ]
+		[ ! -e "$EPD_STORE" ]
+		run --separate-stderr -4 env EPD_MODEL=/nonexistent $c
+		[ "$stderr" = "${c%% *}: /nonexistent: No such file or directory" ]
+		[ ! -e "$EPD_STORE" ]
+	done
+	# A state of a store that is there has its own.
+	s=$(epd-prefill -p hello)
+	[ "$(env -u EPD_MODEL tree/bin/epd-prefill -p more "$s")" = "$s" ]
 }
 
 @test "configuration: a mistake names file and line, exit 2" {

@@ -34,6 +34,9 @@ complete_line() {
 	[ "$(complete_line 'epd state l')" = $'log\nls' ]
 	[ "$(complete_line 'epd help con')" = config ]
 	[ "$(complete_line 'epd help do')" = doctor ]
+	[ "$(complete_line 'epd help epd-d')" = epd-decode ]
+	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 6 ]
+	[ "$(complete_line 'epd help epd.')" = epd.yaml ]
 	[ "$(complete_line 'epd fo')" = fork ]
 	[ "$(complete_line 'epd help ha')" = handoff ]
 	[ "$(complete_line 'epd-state ab')" = abort ]
@@ -87,6 +90,7 @@ complete_line() {
 	[ "$(complete_line 'epd-handoff plan/')" = plan/s1 ]
 	[ "$(complete_line 'epd handoff --timeout 5s plan/s1 wo')" = work ]
 	[ -z "$(complete_line 'epd-handoff plan/s1 work ')" ]
+	[ "$(complete_line 'epd-handoff - wo')" = work ]
 	[ -z "$(complete_line 'epd-handoff --commit ')" ]
 	id=$(epd-handoff --prepare plan/s1 work)
 	for phase in --commit --abort --adopt --status; do

@@ -105,7 +105,10 @@ ON" ]
 	[ "$a" = "$b" ]
 	[ "$a" != "$c" ]
 	run --separate-stderr epd-decode -v $o -s random same/s4
-	[[ $stderr =~ epd-decode:\ seed\ [0-9]+ ]]
+	[[ $stderr =~ epd-decode:\ seed\ ([0-9]+) ]]
+	# Whole as a number of JSON.
+	[ "$(epd-state show -j same/s4 | jq -c .sampling.seed)" = "${BASH_REMATCH[1]}" ]
+	[ "${BASH_REMATCH[1]}" -lt $((1 << 53)) ]
 }
 
 @test "drawing in two halves gives what one draw gives" {
@@ -157,6 +160,22 @@ ON" ]
 		[ "$(epd-state show -j "$s" | jq -r .finish)" = interrupt ]
 		[ "$(said "$s")" = "$(cat out)" ]
 	done
+}
+
+@test "a state given up while it is decoded: exit 1, and nothing is kept" {
+	s=$(ask)
+	epd-decode --isa scalar -t 1 -n 1900 --ignore-eos "$s" >out 2>err &
+	pid=$!
+	for i in $(seq 500); do
+		[ -s out ] && break
+		sleep 0.01
+	done
+	epd-state abort --reason 'not this' "$s"
+	status=0
+	wait $pid || status=$?
+	[ "$status" -eq 1 ]
+	[ "$(cat err)" = "epd-decode: $s: it is ABORTED, and can only be released" ]
+	[ "$(epd-state show -j "$s" | jq .versions)" -eq 1 ]
 }
 
 @test "on a terminal control characters do no harm" {

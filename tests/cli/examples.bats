@@ -86,6 +86,20 @@ alone() {
 	done
 }
 
+@test "--help of an example is a usage and what it shows; it takes no arguments" {
+	for e in "$root"/examples/*.sh; do
+		[ "${e##*/}" != here.sh ] || continue
+		run --separate-stderr -0 "$e" --help
+		[[ ${lines[0]} == 'usage: '*"${e##*/}" ]]
+		run --separate-stderr -2 "$e" --nonsense
+		[ -z "$output" ]
+		[[ $stderr == 'usage: '* ]]
+	done
+	run "$root/examples/tool_wait.sh" -h
+	[[ $output == *'a turn that calls a tool'* ]]
+	[ ! -e "$EPD_STORE" ]
+}
+
 @test "an example that is wrong says so and fails" {
 	sed 's/"\$calls" 3$/"$calls" 4/' "$root/examples/multi_image_agent.sh" >wrong.sh
 	cp "$root/examples/here.sh" .

@@ -214,6 +214,32 @@ busy() {
 	run -2 epd-fork --expect 0 "$s"
 }
 
+@test "output that cannot be written is exit 1, and the branches stay" {
+	[ -c /dev/full ] || skip 'no /dev/full'
+	s=$(ask)
+	run --separate-stderr -1 bash -c "epd-fork -n 2 $s >/dev/full"
+	[ "$stderr" = 'epd-fork: standard output: No space left on device' ]
+	[ "$(epd-state ls)" = $'w1/s1\nw1/s2\nw1/s3' ]
+}
+
+@test "sentences do not say the operand twice" {
+	s=$(ask)
+	epd-prefill -p more "$s"
+	said() {
+		run --separate-stderr "$@"
+		echo "${stderr#epd-}"
+	}
+	for c in 'fork --expect 1' 'prefill -p x --expect 1'; do
+		[ "$(said epd-$c w1/s1)" = "${c%% *}: w1/s1: it is at @2, not @1" ]
+	done
+	[ "$(said epd-fork --expect 1 -w w1 s1)" = 'fork: s1: it is at @2, not @1' ]
+	[ "$(said epd-fork w1/s1@9)" = 'fork: w1/s1@9: it has no version @9' ]
+	[ "$(said epd-fork -w w1 s1@9)" = 'fork: s1@9: it has no version @9' ]
+	[[ $(said epd-decode w1/s1@1) == 'decode: w1/s1: it is at @2; '* ]]
+	[[ $(EPD_TENANT=x said epd-decode w1/s1) == \
+		'decode: w1/s1: it belongs to another tenant' ]]
+}
+
 @test "what is not there exits 4, the others go on" {
 	s=$(ask)
 	run --separate-stderr -4 epd-fork -n 2 w1/s9 "$s"
@@ -238,6 +264,13 @@ busy() {
 	run -2 epd-fork
 	run -2 epd-fork w1
 	run -2 epd-fork x
+	# No state, whether there is such a feature or not.
+	for c in epd-fork epd-decode epd-handoff 'epd-state abort --reason x'; do
+		run --separate-stderr -2 $c f:abcd
+		[ "$stderr" = "${c%% *}: f:abcd: not a state" ]
+	done
+	run --separate-stderr -2 epd-state tree f:abcd
+	[ "$stderr" = 'epd-state: f:abcd: not a workflow' ]
 	run -2 epd-fork -w other "$s"
 	run -2 epd-fork --no-such "$s"
 	[ "$(epd-state ls)" = "$s" ]

@@ -87,8 +87,60 @@ $missing to be computed$" err
 	[ ! -e new ]
 	epd-handoff --abort "$id"
 	epd-state abort --reason 'not now' "$s"
-	run -3 epd-handoff --to new "$s"
+	run -1 epd-handoff --to new "$s"
 	[ ! -e new ]
+}
+
+@test "- reads states, each to the target named or to one of its own" {
+	s=$(ask)
+	want=$(epd-decode "$(epd-fork "$s")")
+	run --separate-stderr -0 bash -c "epd-fork -n 3 $s | epd-handoff - check"
+	[ "$output" = $'check/s1\ncheck/s2\ncheck/s3' ]
+	[ -z "$stderr" ]
+	[ "$(epd-decode check/s2)" = "$want" ]
+	run --separate-stderr -4 epd-handoff - plan <<<$'check/s1\ncheck/s9\ncheck/s3'
+	[ "$output" = $'plan/s1\nplan/s2' ]
+	[ "$stderr" = 'epd-handoff: check/s9: no such state' ]
+	[ "$(epd-state ls plan | epd-handoff -)" = $'w2/s1\nw3/s1' ]
+	run -2 epd-handoff - plan </dev/null
+	run -2 epd-handoff plan - </dev/null
+	# Where an ID is due, IDs.
+	epd-fork -n 2 "$s" | epd-handoff --prepare - plan >ids
+	[ "$(wc -l <ids)" -eq 2 ]
+	epd-handoff --status - <ids | cut -d' ' -f1 | cmp - ids
+	[ "$(head -1 ids | epd-handoff --commit -)" = plan/s3 ]
+	[ "$(tail -1 ids | epd-handoff --abort -)" = "$(epd-state ls w1 | tail -1)" ]
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "one that is only prepared is not known at its target, and that is said" {
+	s=$(ask)
+	id=$(epd-handoff --prepare --to other "$s" plan)
+	for phase in --commit --abort --status --adopt; do
+		run --separate-stderr -4 epd-handoff --store other $phase "$id"
+		[[ $stderr == *"no such hand-off: "*"only prepared, and known in its source's store alone" ]]
+	done
+	[ "$(epd-handoff --commit "$id")" = plan/s1 ]
+	rm -rf other
+}
+
+@test "a time to live that ends meanwhile" {
+	s=$(epd-prefill -w w1 --ttl 1s -p hello)
+	id=$(epd-handoff --prepare "$s" plan)
+	sleep 1.1
+	run --separate-stderr -4 epd-handoff --commit "$id"
+	[[ $stderr == *'w1/s1: no such state' ]]
+	[ -z "$(epd-handoff --status)" ]
+	# One that is ready is carried through, and ends there.
+	s=$(epd-prefill -w w1 --ttl 2s -p hello)
+	id=$(epd-handoff --prepare "$s" plan)
+	EPD_FAULT_CALL=pwrite EPD_FAULT_PATH="$EPD_STORE/w/w1/log" EPD_FAULT_NTH=1 \
+		LD_PRELOAD=$build/faults.so run -137 epd-handoff --commit "$id"
+	[[ $(epd-handoff --status) == *' PREPARED -> plan/s1 READY' ]]
+	sleep 2
+	[ "$(epd-handoff --commit "$id")" = plan/s1 ]
+	[ -z "$(epd-state ls)" ]
+	[ -z "$(epd-handoff --status)" ]
 }
 
 @test "a target whose workflow is gone is not waited for" {
@@ -248,6 +300,9 @@ $missing to be computed$" err
 	run --separate-stderr -4 epd-handoff w1/s9 plan
 	[ "$stderr" = 'epd-handoff: w1/s9: no such state' ]
 	run --separate-stderr -4 epd-handoff w1/s1@9 plan
+	[ "$stderr" = 'epd-handoff: w1/s1@9: it has no version @9' ]
+	run --separate-stderr -2 epd-handoff f:abcd plan
+	[ "$stderr" = 'epd-handoff: f:abcd: not a state' ]
 	run --separate-stderr -4 epd-handoff w7/s1 plan
 	[ ! -e "$EPD_STORE/w/plan" ]
 	run --separate-stderr -2 epd-handoff "$s" w1
@@ -309,4 +364,34 @@ $missing to be computed$" err
 
 @test "killed at any moment, one has it and nothing is left" {
 	handoff_kills 50
+}
+
+@test "once it is decided no failure says that nothing happened" {
+	unsure=0
+	for nth in {1..12}; do
+		for log in w1 plan; do
+			s=$(ask 'What is it?' -w w1)
+			id=$(epd-handoff --prepare "$s" plan)
+			status=0
+			EPD_FAULT_CALL=pwrite EPD_FAULT_PATH=/w/$log/log \
+				EPD_FAULT_NTH=$nth EPD_FAULT_DO=ENOSPC \
+				EPD_FAULT_EVER=1 LD_PRELOAD=$build/faults.so \
+				epd-handoff --commit "$id" >out 2>err || status=$?
+			case $status in
+			0) t=$(cat out) ;;
+			3) t=$s ;;
+			5) grep -q 'committed, but not yet' err
+				run -4 epd-state show "$s"
+				unsure=$((unsure + 1))
+				t=$(epd-handoff --commit "$id") ;;
+			*) cat err; false ;;
+			esac
+			epd-state show "$t" >/dev/null
+			[ "$status" -ne 3 ] || epd-handoff --abort "$id"
+			epd-state gc
+			[ -z "$(epd-handoff --status)" ]
+			epd-state rm "$t"
+		done
+	done
+	[ "$unsure" -gt 0 ]
 }

@@ -18,16 +18,58 @@ lines_of() {
 	lines_of w1 >out
 	grep -Fx '2 fork w1/s1@1 -> s2..s5 agent_branch' out
 	grep -Fx '3 fork w1/s1@1 -> s6 another way' out
-	grep -Fx '4 fork w1/s3@1 -> s7..s8 agent_branch' out
+	grep -Fx '4 fork w1/s3@1 -> s7..s8, replaced agent_branch' out
 	epd-state log -j w1 | jq -c 'select(.record == "fork") |
-		[.state, .first_branch, .branches, .lease, .handoff, .reason]' >out
+		[.state, .first_branch, .branches, .replaced, .lease, .handoff,
+		.reason]' >out
 	diff - out <<-'EOF'
-		["w1/s1@1","w1/s2",4,null,null,"agent_branch"]
-		["w1/s1@1","w1/s6",1,null,null,"another way"]
-		["w1/s3@1","w1/s7",2,null,null,"agent_branch"]
+		["w1/s1@1","w1/s2",4,false,null,null,"agent_branch"]
+		["w1/s1@1","w1/s6",1,false,null,null,"another way"]
+		["w1/s3@1","w1/s7",2,true,null,null,"agent_branch"]
 	EOF
 	[ "$(epd-state log -j w1 | jq -c 'select(.record == "create") |
-		[.first_branch, .branches]')" = '[null,0]' ]
+		[.first_branch, .branches, .replaced]')" = '[null,0,false]' ]
+	epd-fork --replace w1/s5
+	lines_of w1 | grep -Fx '5 fork w1/s5@1 -> s9, replaced agent_branch'
+}
+
+@test "where a checkpoint let go of older records it says with which it begins" {
+	printf 'state:\n  checkpoint_bytes: 4096\n' >>"$EPD_CONFIG"
+	s=$(epd-prefill -w w1 -p hello)
+	run --separate-stderr epd-state log w1
+	[ -z "$stderr" ]
+	[ "$(epd-state log -j w1 | jq -c .log_begins)" = 1 ]
+	for i in 1 2 3 4 5 6 7 8; do
+		epd-prefill -w w1 -p "hello $i"
+	done
+	[ -n "$(epd-state log -j w1)" ] || epd-prefill -w w1 -p more
+	first=$(epd-state log -j w1 | jq -s '.[0].lsn')
+	[ "$first" -gt 1 ]
+	[ "$(epd-state log -j w1 | jq .log_begins | sort -u)" -eq "$first" ]
+	run --separate-stderr epd-state log w1
+	[[ $stderr == "w1: begins at record $first, "* ]]
+	run --separate-stderr epd-state log -q w1
+	[ -z "$stderr" ]
+	run --separate-stderr epd-state log -j w1
+	[ -z "$stderr" ]
+	# state.log_keep keeps them.
+	sed 's/checkpoint_bytes/log_keep: 100\n  checkpoint_bytes/' "$EPD_CONFIG" >keep
+	for i in 1 2 3 4 5 6 7 8; do
+		epd-prefill --config keep -w w2 -p "hello $i"
+	done
+	[ "$(epd-state log -j w2 | jq .log_begins | sort -u)" -eq 1 ]
+}
+
+@test "-v gives a verdict a workflow, between the lines of standard output" {
+	epd-prefill -w w1 -p hello
+	epd-prefill -w w2 -p hello
+	epd-prefill -p more w2/s1
+	epd-state log --verify -v >both 2>&1
+	[ "$(wc -l <both)" -eq 5 ]
+	[ "$(sed -n '2p;5p' both)" = 'w1: 1 record, all obey
+w2: 2 records, all obey' ]
+	run --separate-stderr epd-state log --verify
+	[ -z "$stderr" ]
 }
 
 @test "a lease is told, for what it was, and its end" {
@@ -119,11 +161,14 @@ lines_of() {
 	[ "$(epd-state ls -j "$s" | jq -r .status)" = ABORTED ]
 	epd-state show "$s" | grep -Fx 'status: ABORTED'
 	lines_of w1 | grep -Fx '3 abort w1/s1 lost the thread'
+	# Trying again never helps, so that is not exit 3.
 	for verb in epd-decode 'epd-prefill -p more' epd-fork epd-handoff \
 		'epd-state abort --reason again'; do
-		run --separate-stderr -3 $verb "$s"
+		run --separate-stderr -1 $verb "$s"
 		[ -z "$output" ]
-		[[ $stderr == *ABORTED* ]]
+		[ "$stderr" = "${verb%% *}: w1/s1: it is ABORTED, and can only be released" ]
+		run --separate-stderr -1 $verb -w w1 s1
+		[[ $stderr =~ ^${verb%% *}:\ (w1/)?s1:\ it\ is\ ABORTED, ]]
 	done
 	# It keeps what it has, and its branch goes on without it.
 	[ "$(epd-state show -j "$s" | jq -c '[.kv_pages[].refcount]')" = '[2,2]' ]

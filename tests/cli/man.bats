@@ -70,6 +70,64 @@ page() {
 	page epd.yaml.5 | grep -q '^\.It Cm queues '
 }
 
+# As a person would, who pastes them one after another: each must work.
+paste() {
+	[ -s "$1" ]
+	(
+		set -o pipefail
+		while IFS= read -r line; do
+			eval "$line" >>out || { echo "$1: $line" >&2; exit 1; }
+		done <"$1"
+	)
+}
+
+# The lines of a page's examples.
+examples_of() {
+	sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/p' "$root/cmd/$1.1" |
+		sed -n '/^\.Bd /,/^\.Ed/{ /^\./d; s/\\e/\\/g; p; }' >$1.lines
+	sed -i "s|/srv/epd|$PWD/srv|" $1.lines
+}
+
+@test "what the README says to do works, in order" {
+	cp "$pictures/008_0.jpg" sign.jpg
+	cp "$pictures/000_0.png" cat.png
+	echo '[{"role": "user", "content": "hello"}]' >chat.json
+	# Blocks, but for those of make and those that show what is printed.
+	awk '/^    / { if (!in_it) skip = /^    (make|\$) /; in_it = 1
+			if (!skip) print substr($0, 5); next }
+		{ in_it = 0 }' "$root/README.md" >readme
+	grep -q '^epd-handoff ' readme
+	paste readme
+	# What it says they print.
+	[ "$(epd-state ls w1)" = $'w1/s5\nw1/s6\nw1/s7\nw1/s8\nw1/s9' ]
+	epd-state check --store DIR
+	rm -rf DIR
+}
+
+@test "the examples of the pages work, in order" {
+	for p in $pages; do
+		rm -rf "$EPD_STORE" work
+		mkdir work
+		cd work
+		examples_of $p
+		cp "$pictures/008_0.jpg" sign.jpg
+		for f in a b cat; do
+			cp "$pictures/000_0.png" $f.png
+		done
+		mkdir pictures
+		cp a.png pictures
+		case $p in
+		epd-decode) ask; epd-fork w1/s1 ;;
+		epd-state) ask ;;
+		epd-fork) ask; epd-decode w1/s1; epd-prefill -p 'And now?' w1/s1 ;;
+		epd-handoff) for i in 1 2 3 4; do ask 'What is it?' -w plan; done ;;
+		esac
+		paste $p.lines
+		rm -rf srv
+		cd ..
+	done
+}
+
 @test "mandoc finds nothing to complain of" {
 	command -v mandoc >/dev/null || skip 'no mandoc'
 	for f in "$root"/cmd/*.[15]; do

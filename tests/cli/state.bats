@@ -74,6 +74,52 @@ epd-state: w2/s7: no such state' ]
 	run -2 epd-state show --tokens --text "$s"
 }
 
+@test "show -j --tokens and --text are an object each" {
+	s=$(ask)
+	epd-decode "$s"
+	epd-state show --tokens "$s@1" | jq -s . >ids
+	epd-state show -j --tokens "$s@1" >out
+	[ "$(wc -l <out)" -eq 1 ]
+	jq -e --slurpfile ids ids '.schema_version == 1 and .state == "w1/s1" and
+		.version == 1 and .tokens == $ids[0]' out
+	epd-state show -j --text "$s" >out
+	[ "$(wc -l <out)" -eq 1 ]
+	jq -e '.schema_version == 1 and .state == "w1/s1" and .version == 2' out
+	[ "$(jq -r .text out)" = "$(epd-state show --text "$s")" ]
+	[ "$(epd-state show -j --tokens "$s" "$s@1" | jq -c .version)" = $'2\n1' ]
+	run -2 epd-state show -j --tokens w1
+}
+
+@test "a salt keeps its digits in JSON" {
+	s=$(epd-fork "$(epd-prefill -p hello)")
+	epd-state show "$s" >out
+	salt=$(sed -n 's/^sampler: .* salt \([0-9]*\)$/\1/p' out)
+	[ "$salt" != 0 ]
+	[ "$(epd-state show -j "$s" | jq -r .sampling.salt)" = "$salt" ]
+}
+
+@test "what is for programs is not shown to people" {
+	epd-prefill -p hello
+	for c in 'epd-state show w1' 'epd doctor'; do
+		$c | run -1 grep schema_version
+		$c -j | jq -e '.schema_version == 1'
+	done
+}
+
+@test "gc and metrics are of the whole store, and know no -w" {
+	epd-prefill -p hello
+	for v in gc metrics; do
+		run --separate-stderr -2 epd-state $v -w w1
+		[[ $stderr == *'-w: no such option'* ]]
+		run --separate-stderr -2 epd-state -w w1 $v
+		[[ $stderr == *"-w: $v is of the whole store"* ]]
+		epd-state $v --help | run -1 grep -e --workflow
+	done
+	epd-state check --help | grep -e --workflow
+	run -4 epd-state check -w none
+	epd-state --help | grep -F '  tree [W ...] '
+}
+
 @test "show is a summary for people, each page of it with -j only" {
 	export EPD_TENANT=$'a\e[31mb'
 	s=$(ask)

@@ -211,7 +211,7 @@ folders(int top, const uint8_t *p, size_t n, int how)
 	if (epd_memory_open(&m, shm, uuid, path, 1 << 20, NULL))
 		abort();
 	epd_memory_close(m);
-	if (epd_memory_sweep(shm, NULL) < 0)
+	if (epd_memory_sweep(shm, NULL, NULL) < 0)
 		abort();
 	/* Ours has been signed, or is another's and then a new one has. */
 	if (epd_file_read(top, OURS "/store", 8192, &b) ||

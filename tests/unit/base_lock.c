@@ -131,6 +131,39 @@ TEST(lock_excludes_within_a_process_and_drops)
 	close(a);
 }
 
+static int
+share_lock(void *arg)
+{
+	(void)arg;
+	return epd_lock_share(lock_file(), 100);
+}
+
+/* Of anybody's and any kind but one's own; who cannot ask is told that it is. */
+TEST(lock_is_held_by_somebody_else)
+{
+	int a, b;
+	pid_t pid;
+
+	fresh();
+	a = lock_file();
+	b = epd_file_open(dir, "lock", O_RDONLY, 0);
+	CHECK_INT(epd_lock_is_held(b, 0, 0), 0);
+	CHECK_INT(epd_lock_try(a), 0);
+	CHECK_INT(epd_lock_is_held(b, 0, 0), 1);
+	CHECK_INT(epd_lock_is_held(b, 100, 5), 1);
+	CHECK_INT(epd_lock_is_held(a, 0, 0), 0);
+	epd_lock_drop(a);
+	CHECK_INT(epd_lock_is_held(b, 0, 0), 0);
+	pid = child(share_lock, NULL);
+	CHECK(pid > 0);
+	CHECK_INT(epd_lock_is_held(b, 0, 0), 1);
+	end(pid);
+	CHECK_INT(epd_lock_is_held(b, 0, 0), 0);
+	close(a);
+	close(b);
+	CHECK_INT(epd_lock_is_held(-1, 0, 0), 1);
+}
+
 TEST(lock_waits_end_though_the_clock_stands)
 {
 	struct epd_clock_fake fake = { 1, 1 };

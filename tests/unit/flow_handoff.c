@@ -1030,7 +1030,7 @@ TEST(nothing_is_made_for_what_is_refused)
 	CHECK_INT(epd_shard_drop(w.shard, lease, "test", &h.k.why), 0);
 	CHECK_INT(epd_shard_abort(w.shard, b, "test", &h.k.why), 0);
 	epd_workflow_close(&w);
-	CHECK_INT(refused(&h, path, "", ref), EPD_ESTATUS);
+	CHECK_INT(refused(&h, path, "", ref), -EPERM);
 	CHECK(stat(path, &st) < 0);
 	hand_end(&h);
 }

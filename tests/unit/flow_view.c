@@ -268,7 +268,7 @@ TEST(a_branch_draws_by_itself)
 	CHECK_INT(epd_view_state(f.s, &ref, salt, &n, NULL), 0);
 	CHECK_INT(n, SALT);
 	CHECK_INT(epd_view_json(f.s, &ref, &b, NULL), 0);
-	CHECK(strstr(epd_buf_cstr(&b), "\"salt\": 77"));
+	CHECK(strstr(epd_buf_cstr(&b), "\"salt\": \"77\""));
 	epd_buf_free(&b);
 	end(&f);
 }

@@ -317,6 +317,53 @@ TEST(a_lock_held_is_told)
 	scratch_close(dir);
 }
 
+/* How long a verb waited in vain, in ms. */
+static int
+in_vain(struct epd_shard *s)
+{
+	uint64_t from = epd_clock_boot_ns();
+	uint32_t id;
+
+	return shard_create(s, 1, 0, &id) == EPD_ELOCKED ?
+	    (int)((epd_clock_boot_ns() - from) / 1000000) : -1;
+}
+
+/* Who stands still with the lock costs little more than one wait. */
+TEST(a_lock_that_stays_held_is_waited_for_less)
+{
+	enum { WAIT = 160, VERBS = 20 };
+	int dir = scratch_open(), fd, all = 0;
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	uint32_t id;
+
+	o.lock_timeout_ms = WAIT;
+	CHECK_INT(epd_shard_open(&s, dir, &o, NULL), 0);
+	fd = openat(dir, "lock", O_RDWR);
+	for (int i = 0; i < 2; i++) {
+		l.l_type = F_WRLCK;
+		CHECK(!fcntl(fd, F_OFD_SETLK, &l));
+		CHECK(in_vain(s) >= WAIT);
+		CHECK_INT(epd_shard_vain(s), 1);
+		CHECK(in_vain(s) >= WAIT / 4);
+		CHECK_INT(epd_shard_vain(s), 2);
+		/* Had once, it is waited for as long as ever. */
+		l.l_type = F_UNLCK;
+		CHECK(!fcntl(fd, F_OFD_SETLK, &l));
+		CHECK_INT(shard_create(s, 1, 0, &id), 0);
+		CHECK_INT(epd_shard_vain(s), 0);
+	}
+	l.l_type = F_WRLCK;
+	CHECK(!fcntl(fd, F_OFD_SETLK, &l));
+	for (int i = 0; i < VERBS; i++)
+		all += in_vain(s);
+	CHECK(all >= WAIT && all < 4 * WAIT);
+	close(fd);
+	epd_shard_close(s);
+	scratch_close(dir);
+}
+
 TEST(a_tip_is_not_durable_beyond_its_end)
 {
 	struct epd_tip t = { 1, { 7 }, 4096, 5, 5, 0 }, got = { 0 };

@@ -444,11 +444,11 @@ TEST(refusals)
 	f.branches = 2;
 	f.version = 3;
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_ENOTHING);
-	CHECK_STR(why.text, "s1: has no version @3");
+	CHECK_STR(why.text, "s1: it has no version @3");
 	f.version = 0;
 	f.expect = 1;
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_EVERSION);
-	CHECK_STR(why.text, "s1: is at @2, not @1");
+	CHECK_STR(why.text, "s1: it is at @2, not @1");
 	f.expect = 0;
 	f.state = 2;
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_ENOSTATE);
@@ -463,7 +463,7 @@ TEST(refusals)
 	CHECK_INT(epd_shard_lsn(s), lsn);
 	CHECK_INT(epd_shard_suspect(s, 1, "no image", NULL), 0);
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_ESTATUS);
-	CHECK_STR(why.text, "s1: SUSPECT, which fork may not leave");
+	CHECK_STR(why.text, "s1: no fork of what is SUSPECT");
 	CHECK_INT(epd_shard_clear(s, 1, "it is back", NULL), 0);
 	CHECK_INT(epd_shard_prepare(s, &half, NULL), 0);
 	CHECK_INT(epd_shard_fork(s, &f, &first, &why), EPD_ESTATUS);

@@ -3,6 +3,7 @@
  * what, who sees what, and what is left after a flush that failed, a crash, or
  * somebody who stopped in the middle.
  */
+#include <limits.h>
 #include <linux/kcmp.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -546,6 +547,41 @@ TEST(durable_but_not_to_be_seen)
 	CHECK_INT(gate_lsn(dir, 0), 2);
 	epd_shard_close(s);
 	CHECK_INT(gate_count(dir, 1), 1);
+	scratch_close(dir);
+}
+
+/* However short a verb waits for the lock: what it wrote is waited for in full. */
+TEST(seen_though_the_verb_was_in_a_hurry)
+{
+	int dir = scratch_open(), lock;
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *s;
+	struct task t;
+	uint64_t from;
+	uint32_t id;
+
+	o.vain = UINT_MAX;
+	CHECK_INT(epd_shard_open(&s, dir, &o, NULL), 0);
+	CHECK_INT(shard_create(s, 9, 9, &id), 0);
+	epd_shard_close(s);
+	CHECK_INT(epd_shard_open(&s, dir, &o, NULL), 0);
+	lock = openat(dir, "lock", O_RDWR | O_CLOEXEC);
+	CHECK_INT(epd_lock_try(lock), 0);
+	from = epd_clock_boot_ns();
+	CHECK_INT(shard_create(s, 1, 1, &id), EPD_ELOCKED);
+	CHECK(epd_clock_boot_ns() - from < o.lock_timeout_ms * 1000000 / 4);
+	epd_lock_drop(lock);
+	gate_shut();
+	CHECK_INT(task_begin(&t, s, task_create, 1), 0);
+	CHECK(gate_await(1));
+	CHECK_INT(epd_lock_try(lock), 0);
+	gate_open();
+	usleep(50000);
+	CHECK_INT(gate_lsn(dir, 0), 1);
+	close(lock);
+	CHECK_INT(task_end(&t), 0);
+	CHECK_INT(gate_lsn(dir, 0), 2);
+	epd_shard_close(s);
 	scratch_close(dir);
 }
 

@@ -512,7 +512,7 @@ TEST(what_may_not_begin)
 	lsn = epd_shard_lsn(p.s[S]);
 	h.version = 1;
 	CHECK_INT(epd_shard_prepare(p.s[S], &h, &why), EPD_EVERSION);
-	CHECK_STR(why.text, "s1: is at @2, not @1");
+	CHECK_STR(why.text, "s1: it is at @2, not @1");
 	h = p.half[S];
 	h.state = 9;
 	CHECK_INT(epd_shard_prepare(p.s[S], &h, &why), EPD_ENOSTATE);

@@ -185,7 +185,7 @@ TEST(what_may_not_be_leased)
 	CHECK_STR(why.text, "s2: no such state");
 	CHECK_INT(epd_shard_lease(p.s, 1, 2, EPD_LEASE_DECODE, LONG, &id,
 	    &why), EPD_ENOTHING);
-	CHECK_STR(why.text, "s1: has no version @2");
+	CHECK_STR(why.text, "s1: it has no version @2");
 	CHECK_INT(epd_shard_lease(p.s, 1, 0, 0, LONG, &id, &why), -EINVAL);
 	CHECK_INT(epd_shard_lease(p.s, 1, 0, 5, LONG, &id, &why), -EINVAL);
 	CHECK_INT(epd_shard_open(&r, p.dir, &o, NULL), 0);
@@ -241,7 +241,7 @@ TEST(one_decodes)
 	CHECK_INT(leased(p.s, *j.id, 1, 1, 2, 6, &version, &why), EPD_ELEASE);
 	CHECK_INT(epd_shard_renew(p.s, *j.id, LONG, NULL), EPD_ELEASE);
 	CHECK_INT(leased(p.s, 999, 1, 1, 2, 6, &version, &why), EPD_ELEASE);
-	CHECK_STR(why.text, "lease 999 was over, and others have come since");
+	CHECK_STR(why.text, "lease 999 was over, others have come since, and nothing is kept");
 	CHECK_INT(version, 0);
 	/* The holder's own advance ends its lease, in one frame. */
 	hold_say(c.go, 1);

@@ -379,9 +379,9 @@ TEST(a_status_refuses_and_allows)
 				CHECK_FAIL("%s of a %s state is %d: %s",
 				    tries[k].name, epd_status_name(
 				    (enum epd_status)status), rc, why.text);
-			snprintf(text, sizeof text, "s1: %s, which %s may "
-			    "not leave", epd_status_name(
-			    (enum epd_status)status), tries[k].name);
+			snprintf(text, sizeof text, "s1: no %s of what "
+			    "is %s", tries[k].name, epd_status_name(
+			    (enum epd_status)status));
 			CHECK_INT(rc, rc ? EPD_ESTATUS : 0);
 			CHECK_STR(why.text, rc ? text : "");
 			CHECK_INT(epd_shard_lsn(s), rc ? 1 : 2);

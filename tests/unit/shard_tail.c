@@ -4,6 +4,7 @@
  * and all else is named and cut by a sweep.
  */
 #include "base/lock.h"
+#include "tests/unit/fault.h"
 #include "tests/unit/shard.h"
 
 enum { RECORDS = 6, SHOWN = 2 };
@@ -235,6 +236,95 @@ TEST(while_the_lock_is_held)
 	close(fd);
 	CHECK_INT(tell(&t, &why), 1);
 	end(&t);
+}
+
+/* At any read of who looks somebody else does something; *n is how many reads. */
+static void
+meanwhile(void (*what)(void), void (*undo)(void), int *n)
+{
+	struct epd_why why;
+	struct tail t;
+	uint8_t *p;
+	int told, seen = 1;
+
+	CHECK_INT(begin(&t), 0);
+	p = malloc(t.size[SHOWN] + 50);
+	memcpy(p, log_of(&t, SHOWN), t.size[SHOWN]);
+	memset(p + t.size[SHOWN], 'x', 50);
+	for (*n = 0; seen && !check_failed; *n += seen) {
+		CHECK_INT(lay(&t, p, t.size[SHOWN] + 50), 0);
+		fault.hook = what;
+		fault_arm(*n + 1, 0, FAULT_HOOK);
+		fault.only = "pread";
+		told = tell(&t, &why);
+		seen = fault_calls() > *n;
+		CHECK_INT(told, !seen);
+		if (undo)
+			undo();
+	}
+	free(p);
+	end(&t);
+}
+
+/* Cut what lies there and append; killed at the flush of that. */
+static void
+append(void)
+{
+	struct epd_shard *s;
+	uint32_t id;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		int dir = open(scratch_path, O_RDONLY | O_DIRECTORY);
+
+		fault_arm(2, 0, FAULT_KILL);
+		fault.only = "fdatasync";
+		if (dir >= 0 && !shard_open(&s, dir, 0))
+			(void)shard_create(s, 9, 0, &id);
+		_exit(0);
+	}
+	CHECK_INT(scratch_wait(pid), -SIGKILL);
+}
+
+TEST(somebody_appends_meanwhile)
+{
+	int n = 0;
+
+	meanwhile(append, NULL, &n);
+	printf("# at each of %d reads\n", n);
+	CHECK(n >= 8);
+}
+
+static int lock_fd;
+
+static void
+take_lock(void)
+{
+	char path[300];
+
+	snprintf(path, sizeof path, "%s/lock", scratch_path);
+	lock_fd = open(path, O_RDWR);
+	CHECK(lock_fd >= 0);
+	CHECK_INT(epd_lock_try(lock_fd), 0);
+}
+
+static void
+drop_lock(void)
+{
+	if (lock_fd > 0)
+		close(lock_fd);
+	lock_fd = 0;
+}
+
+TEST(somebody_takes_the_lock_meanwhile)
+{
+	int n = 0;
+
+	meanwhile(take_lock, drop_lock, &n);
+	printf("# at each of %d reads\n", n);
+	CHECK(n >= 8);
 }
 
 int

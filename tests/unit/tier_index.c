@@ -810,7 +810,7 @@ TEST(used_and_fit_agree_and_the_index_stays)
 	CHECK(says(&t, 999, "w1", 999, 0));
 	/* It goes with the folder, and counts there. */
 	CHECK_INT(epd_file_remove(t.dir, "store"), 0);
-	CHECK_INT(epd_memory_sweep(t.mem, &swept), 1);
+	CHECK_INT(epd_memory_sweep(t.mem, &swept, NULL), 1);
 	CHECK_INT(swept, bytes);
 	CHECK_INT(scratch_count(t.dir, NULL), 0);
 	tier_close(&t);
@@ -949,7 +949,7 @@ TEST(kind31_killed_at_every_call_it_leaves_nothing_for_good)
 		CHECK(says_two(&t) && (says(&t, 7, "w1", 1, 0) ||
 		    misses(&t, 7)));
 		epd_clock_fake(&later);
-		CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+		CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 		epd_clock_fake(NULL);
 		CHECK(tidy(&t));
 	}

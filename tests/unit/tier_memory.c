@@ -273,7 +273,7 @@ TEST(hostile_folders_are_refused)
 	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX), 0);
 	CHECK_INT(symlinkat("/tmp", t.dir, "mem/epd-" HEX), 0);
 	CHECK_INT(epd_memory_open(&m, t.mem, uuid, t.store, 1, &why), -EPERM);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 	CHECK_INT(unlinkat(t.dir, "mem/epd-" HEX, 0), 0);
 	fd = openat(t.dir, "mem/epd-" HEX, O_CREAT | O_RDWR, 0600);
 	close(fd);
@@ -592,7 +592,7 @@ TEST(kind31_folders_whose_store_is_gone_are_swept)
 	CHECK_INT(put_run(&t, "w2", 2, 0), 0);
 	CHECK_INT(epd_memory_each(t.m, count_name, &n), 0);
 	CHECK_INT(n, 2);
-	CHECK_INT(epd_memory_sweep(t.mem, &bytes), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, &bytes, NULL), 0);
 	CHECK_INT(bytes, 0);
 	CHECK(has_run(&t, "w1", 1));
 	/* Somebody who has made a folder and not signed it yet is let be. */
@@ -600,31 +600,31 @@ TEST(kind31_folders_whose_store_is_gone_are_swept)
 	close(fd);
 	fd = epd_dir_make(t.dir, "mem/epd-other");
 	close(fd);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 	epd_clock_fake(&later);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 1);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 1);
 	epd_clock_fake(NULL);
 	/* Another store at that path. */
 	fd = epd_file_open(t.dir, "store", O_RDONLY | O_DIRECTORY, 0);
 	CHECK_INT(put(fd, "store", "epd-store 1\nuuid "
 	    "00000000000000000000000000000000\n"), 0);
-	CHECK_INT(epd_memory_sweep(t.mem, &bytes), 1);
+	CHECK_INT(epd_memory_sweep(t.mem, &bytes, NULL), 1);
 	CHECK_INT(bytes, 2 * RUN_BYTES);
 	CHECK(!has_run(&t, "w1", 1));
 	/* Who still has the folder open begins anew. */
 	CHECK_INT(put(fd, "store", "epd-store 1\nuuid " HEX "\n"), 0);
 	CHECK_INT(put_run(&t, "w1", 1, 0), 0);
 	CHECK(has_run(&t, "w1", 1));
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 	/* A uuid of its own file counts too. */
 	CHECK_INT(renameat(fd, "store", fd, "uuid"), 0);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 	close(fd);
 	/* The store is gone. */
 	CHECK_INT(epd_file_remove(t.dir, "store"), 0);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 1);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 1);
 	CHECK_INT(scratch_count(t.dir, NULL), 0);
-	CHECK_INT(epd_memory_sweep("/nowhere/at/all", NULL), 0);
+	CHECK_INT(epd_memory_sweep("/nowhere/at/all", NULL, NULL), 0);
 	tier_close(&t);
 }
 
@@ -663,7 +663,7 @@ TEST(kind31_kill_loop_leaves_nothing_in_the_folder)
 		CHECK_INT(scratch_wait(pid), -SIGKILL);
 	}
 	epd_clock_fake(&later);
-	CHECK_INT(epd_memory_sweep(t.mem, NULL), 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 0);
 	epd_clock_fake(NULL);
 	/* What is left is whole runs, and they can all go. */
 	CHECK_INT(epd_memory_used(t.m, &used), 0);
@@ -671,6 +671,97 @@ TEST(kind31_kill_loop_leaves_nothing_in_the_folder)
 	CHECK_INT(used, (uint64_t)published * RUN_BYTES);
 	CHECK_INT(epd_memory_fit(t.m, 1 << 30, NULL, NULL, NULL, NULL), 0);
 	CHECK_INT(scratch_count(t.dir, "store"), 0);
+	tier_close(&t);
+}
+
+TEST(a_folder_that_will_not_go_hinders_no_other)
+{
+	struct epd_clock_fake later = { epd_clock_wall_ms() + 100000, 1 };
+	uint64_t bytes = 1;
+	int failed = 1;
+	struct tier t;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	close(epd_dir_make(t.dir, "mem/epd-ffffffffffffffffffffffffffffffff"));
+	close(epd_dir_make(t.dir, "mem/epd-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"));
+	epd_clock_fake(&later);
+	fault_arm(1, EIO, 0);
+	fault.only = "unlinkat";
+	CHECK_INT(epd_memory_sweep(t.mem, &bytes, &failed), 1);
+	CHECK(fault_calls() > 1);
+	CHECK_INT(failed, -EIO);
+	CHECK_INT(bytes, 0);
+	CHECK_INT(epd_memory_sweep(t.mem, NULL, &failed), 1);
+	CHECK_INT(failed, 0);
+	epd_clock_fake(NULL);
+	tier_close(&t);
+}
+
+TEST(who_looks_can_tell_that_writers_are_shut_out)
+{
+	struct epd_memory *m;
+	struct epd_why why = { "" };
+	struct tier t;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	CHECK_INT(epd_memory_shut(t.m, &why), 0);
+	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX), 0);
+	CHECK_INT(epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL), 0);
+	CHECK_INT(epd_memory_shut(m, &why), 0);
+	CHECK_STR(why.text, "");
+	CHECK_INT(put(t.dir, "mem/epd-" HEX, "x"), 0);
+	CHECK_INT(epd_memory_shut(m, &why), -EPERM);
+	CHECK_STR(why.text, "epd-" HEX ": not a folder of ours");
+	epd_memory_close(m);
+	CHECK_INT(epd_memory_look(&m, t.mem, uuid, t.store, 9, NULL), 0);
+	CHECK_INT(epd_memory_shut(m, NULL), -EPERM);
+	epd_memory_close(m);
+	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX), 0);
+	tier_close(&t);
+}
+
+struct paths {
+	char text[400];
+};
+
+static int
+add_path(void *arg, int dirfd, const char *path)
+{
+	struct paths *p = arg;
+	const char *last = strrchr(path, '/');
+	size_t n = strlen(p->text);
+
+	snprintf(p->text + n, sizeof p->text - n, "%s ", path);
+	return faccessat(dirfd, last ? last + 1 : path, F_OK,
+	    AT_SYMLINK_NOFOLLOW) ? -ENOENT : 0;
+}
+
+/* By paths beneath the folder, whatever a workflow is called. */
+TEST(what_is_strange_is_told_by_its_path)
+{
+	struct paths p = { "" };
+	struct tier t;
+	int n = 0;
+
+	CHECK_INT(tier_open(&t, 1 << 20), 0);
+	CHECK_INT(put_run(&t, "w", 1, 0), 0);
+	CHECK_INT(epd_memory_strange(t.m, NULL, add_path, &p), 0);
+	CHECK_STR(p.text, "");
+	CHECK_INT(put(t.dir, "mem/epd-" HEX "/w/w/junk", "x"), 0);
+	CHECK_INT(epd_memory_strange(t.m, NULL, add_path, &p), 0);
+	CHECK_STR(p.text, "w/w/junk ");
+	CHECK_INT(put(t.dir, "mem/epd-" HEX "/w/l", "x"), 0);
+	CHECK_INT(epd_memory_each(t.m, count_name, &n), 0);
+	CHECK_INT(n, 1);
+	p.text[0] = '\0';
+	CHECK_INT(epd_memory_strange(t.m, "l", add_path, &p), 0);
+	CHECK_STR(p.text, "w/l ");
+	close(epd_dir_make(t.dir, "mem/epd-" HEX "/pages"));
+	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX "/w/l"), 0);
+	CHECK_INT(epd_file_remove(t.dir, "mem/epd-" HEX "/w/w/junk"), 0);
+	p.text[0] = '\0';
+	CHECK_INT(epd_memory_strange(t.m, NULL, add_path, &p), 0);
+	CHECK_STR(p.text, "pages ");
 	tier_close(&t);
 }
 
@@ -699,7 +790,7 @@ TEST(every_allocation_fails)
 				rc = epd_memory_fit(t.m, 1, NULL, NULL, &fit,
 				    NULL);
 			if (step == 3)
-				rc = epd_memory_sweep(t.mem, NULL);
+				rc = epd_memory_sweep(t.mem, NULL, NULL);
 			if (step == 4)
 				rc = epd_memory_look(&m, t.mem, uuid, t.store,
 				    1, NULL);
