@@ -6,7 +6,6 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "flow/pair.h"
 #include "flow/reach.h"
 

@@ -306,7 +306,9 @@ load_handoff(struct index *x)
 		return rc;
 	head = epd_table_find(t, h.state);
 	if (h.phase == EPD_PREPARED || h.phase == EPD_READY) {
-		if (!head)
+		/* One state is kept for one of them, as apply() has it. */
+		if (!head || head->pinned || (head->state.status ==
+		    EPD_RESTORING) != (h.target != 0))
 			return EPD_ECORRUPT;
 		head->pinned = 1;
 	}
