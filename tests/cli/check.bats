@@ -537,13 +537,17 @@ foreign() {
 	echo x >"$tier/stranger"
 	cp "$(find "$tier/w/w1" -type f | head -1)" "$tier/w/w1/0123456789abcdef"
 	sleep 0.1
-	python3 -c 'import fcntl, struct, sys, time
-f = open(sys.argv[1], "r+b")
-fcntl.fcntl(f, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
-print("held", flush=True)
-time.sleep(60)' "$EPD_STORE/w/w1/lock" >held 3>&- &
+	# F_OFD_SETLK of a write lock on all of it.
+	perl -e '$| = 1; open(my $f, "+<", $ARGV[0]) or die;
+		my $l = pack("ssx4qqlx4", 1, 0, 0, 0, 0);
+		fcntl($f, 37, $l) or die;
+		print "held\n"; sleep 60' "$EPD_STORE/w/w1/lock" >held 3>&- &
 	holder=$!
-	until [ -s held ]; do sleep 0.05; done
+	for _ in {1..200}; do
+		[ ! -s held ] || break
+		sleep 0.05
+	done
+	[ -s held ]
 	run --separate-stderr -3 epd-state gc -v
 	kill "$holder"
 	wait "$holder" || true
