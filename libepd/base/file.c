@@ -290,6 +290,12 @@ epd_file_temp(int dir, char name[EPD_TEMP])
 }
 
 int
+epd_is_temp(const char *name)
+{
+	return !strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX));
+}
+
+int
 epd_file_replace(int dirfd, const char *path, const struct epd_span *parts,
     int n, int sync)
 {

@@ -55,6 +55,7 @@ int epd_file_replace(int dirfd, const char *path, const struct epd_span *parts,
 #define EPD_TEMP_PREFIX ".tmp."
 enum { EPD_TEMP = sizeof EPD_TEMP_PREFIX + 16 };
 int epd_file_temp(int dir, char name[EPD_TEMP]);
+int epd_is_temp(const char *name);
 
 /* Call fn for each entry but . and ..; a nonzero return stops and is returned. */
 int epd_dir_each(int dirfd, int (*fn)(void *arg, const char *name), void *arg);

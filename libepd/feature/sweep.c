@@ -56,7 +56,7 @@ sweep_temp(void *arg, const char *name)
 	struct sweep *s = arg;
 	struct stat st;
 
-	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)) ||
+	if (!epd_is_temp(name) ||
 	    fstatat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) || !old(s, &st))
 		return 0;
 	if (unlinkat(s->dir, name, 0))

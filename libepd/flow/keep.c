@@ -172,7 +172,7 @@ leftover(void *arg, const char *name)
 	struct gc *g = arg;
 	struct stat st;
 
-	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)) ||
+	if (!epd_is_temp(name) ||
 	    fstatat(g->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	/* One linked into place has done its work, and may be written on. */

@@ -132,12 +132,6 @@ static int look(const struct epd_teller *t, const char *above,
     enum known (*know)(const struct walk *k, const char *name));
 
 static int
-is_temporary(const char *name)
-{
-	return !strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX));
-}
-
-static int
 one(void *arg, const char *name)
 {
 	const struct walk *k = arg;
@@ -146,7 +140,7 @@ one(void *arg, const char *name)
 	char fan[32];
 	struct stat st;
 
-	if (what == OURS || is_temporary(name) || fstatat(k->dirfd, name, &st,
+	if (what == OURS || epd_is_temp(name) || fstatat(k->dirfd, name, &st,
 	    AT_SYMLINK_NOFOLLOW) < 0 || (what != FOREIGN && what != CACHE &&
 	    what != FAN && S_ISDIR(st.st_mode)))
 		return 0;

@@ -382,7 +382,7 @@ sweep_name(void *arg, const char *name)
 	struct stat st;
 	int fd;
 
-	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)))
+	if (!epd_is_temp(name))
 		return 0;
 	fd = epd_file_open(e->dirfd, name, O_RDWR | O_NONBLOCK, 0);
 	if (fd < 0)

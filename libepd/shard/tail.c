@@ -75,15 +75,6 @@ is_same(const struct sight *a, const struct sight *b)
 	    a->mark.lsn == b->mark.lsn && a->mark.again == b->mark.again;
 }
 
-static int
-pass(void *arg, const struct epd_rec *r, struct epd_why *why)
-{
-	(void)arg;
-	(void)r;
-	(void)why;
-	return 0;
-}
-
 /* Whether n bytes may be the begin of the frame that comes next, or never came. */
 static int
 is_torn(const struct epd_wal *w, const uint8_t *p, size_t n)
@@ -149,7 +140,7 @@ look(struct epd_wal *w, const struct epd_wal_pos *from, uint64_t *odd,
 			rc = epd_wal_step(w, size, &f, why);
 			if (rc <= 0)
 				break;
-			rc = epd_wal_deliver(w, &f, pass, NULL, why);
+			rc = epd_wal_deliver(w, &f, epd_wal_pass, NULL, why);
 		}
 		if (!rc)
 			rc = gap(w, size, odd, why);

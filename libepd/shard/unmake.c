@@ -16,15 +16,6 @@
 #include "shard/shard_in.h"
 #include "shard/wal_in.h"
 
-static int
-pass(void *arg, const struct epd_rec *r, struct epd_why *why)
-{
-	(void)arg;
-	(void)r;
-	(void)why;
-	return 0;
-}
-
 /* With the lock: 1 if the log has a record, or once had one. */
 static int
 has_record(int dirfd, struct epd_why *why)
@@ -37,7 +28,7 @@ has_record(int dirfd, struct epd_why *why)
 		return rc;
 	rc = epd_wal_seek(w, 1, 0, why);
 	if (!rc) {
-		rc = epd_wal_adopt(w, pass, NULL, why);
+		rc = epd_wal_adopt(w, epd_wal_pass, NULL, why);
 		if (!rc)
 			rc = epd_wal_pos(w)->lsn > 0;
 	} else if (rc == -ENOENT) {

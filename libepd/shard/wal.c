@@ -350,6 +350,15 @@ epd_wal_step(struct epd_wal *w, uint64_t size, struct epd_frame *f,
 }
 
 int
+epd_wal_pass(void *arg, const struct epd_rec *r, struct epd_why *why)
+{
+	(void)arg;
+	(void)r;
+	(void)why;
+	return 0;
+}
+
+int
 epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
     epd_wal_fn *fn, void *arg, struct epd_why *why)
 {

@@ -88,8 +88,7 @@ sweep_one(void *arg, const char *name)
 	const struct sweep *s = arg;
 	uint32_t n = number(name);
 
-	if (strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX)) &&
-	    (!n || n >= s->first))
+	if (!epd_is_temp(name) && (!n || n >= s->first))
 		return 0;
 	return unlinkat(s->dirfd, name, 0) < 0 ? -errno : 0;
 }

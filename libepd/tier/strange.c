@@ -20,12 +20,6 @@ struct strange {
 };
 
 static int
-is_temporary(const char *name)
-{
-	return !strncmp(name, EPD_TEMP_PREFIX, strlen(EPD_TEMP_PREFIX));
-}
-
-static int
 tell(struct strange *k, int dirfd, const char *above, const char *name)
 {
 	char path[2 + 2 * (NAME_MAX + 1) + 1];
@@ -44,7 +38,7 @@ strange_run(void *arg, const char *name)
 
 	if (fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    (S_ISREG(st.st_mode) &&
-	    (is_temporary(name) || !epd_run_parse(name, &run))))
+	    (epd_is_temp(name) || !epd_run_parse(name, &run))))
 		return 0;
 	snprintf(above, sizeof above, "w/%s", k->folder);
 	return tell(k, k->dir, above, name);
@@ -78,7 +72,7 @@ strange_top(void *arg, const char *name)
 	const int file = !strcmp(name, "store") || !strcmp(name, "pages");
 	struct stat st;
 
-	if (!strcmp(name, "w") || is_temporary(name) || (file &&
+	if (!strcmp(name, "w") || epd_is_temp(name) || (file &&
 	    (fstatat(k->top, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    S_ISREG(st.st_mode))))
 		return 0;

@@ -1,5 +1,6 @@
 /* shard_life.c - the life cycles: the table, what obeys it, what breaks it. */
 #include "shard/shard_in.h"
+#include "shard/wal_in.h"
 #include "tests/unit/shard_life.h"
 
 #define R_STATE(from, to) { EPD_STATE_##from, EPD_STATE_##to }
@@ -145,15 +146,6 @@ TEST(sequences)
 	life_tell();
 }
 
-static int
-pass(void *arg, const struct epd_rec *r, struct epd_why *why)
-{
-	(void)arg;
-	(void)r;
-	(void)why;
-	return 0;
-}
-
 /* Append a record past all validation, as a faulty program would. */
 static int
 forge(int dir, uint16_t kind, const void *p, size_t n)
@@ -166,7 +158,7 @@ forge(int dir, uint16_t kind, const void *p, size_t n)
 		return rc;
 	rc = epd_wal_seek(w, 1, 0, NULL);
 	if (!rc)
-		rc = epd_wal_adopt(w, pass, NULL, NULL);
+		rc = epd_wal_adopt(w, epd_wal_pass, NULL, NULL);
 	epd_frame_begin(&b);
 	epd_pack_u16(&b, kind);
 	epd_pack_u16(&b, 0);
