@@ -137,3 +137,11 @@ load helper
 	epd-state check
 	[ "$(epd-state gc -j | jq '.runs + .orphans')" -eq 0 ]
 }
+
+@test "commands that only look load no codecs and no arithmetic" {
+	for c in epd-state epd-handoff; do
+		run -0 ldd "$build/bin/$c"
+		[[ $output != *lib@(jpeg|spng|webp|png|m).so* ]]
+		[[ $output == *libjson-c* ]]
+	done
+}
