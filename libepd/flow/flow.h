@@ -1,7 +1,8 @@
 /*
  * flow.h - the verbs: what commands, the file system and workers do with a
  * store.  flow/store.h opens one, flow/session.h adds a model, flow/work.h is
- * encode and prefill, flow/decode.h decode, flow/view.h looks and keeps house.
+ * encode and prefill, flow/decode.h decode, flow/view.h looks and keeps house,
+ * flow/watch.h looks again and again.
  *
  * The RFC's create_state is epd_flow_create, fork_state epd_flow_fork,
  * release_state epd_flow_release, and advance_step epd_flow_prefill onto a state:
@@ -16,6 +17,7 @@
 #include "flow/session.h"
 #include "flow/store.h"
 #include "flow/view.h"
+#include "flow/watch.h"
 #include "flow/work.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* look.c - one state, opened to be told of, and told as a summary. */
+/* look.c - one state of a watched workflow, told as a summary. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,46 +7,33 @@
 #include "flow/look.h"
 
 int
-epd_look_open(struct epd_look *out, struct epd_store *s,
-    const struct epd_ref *ref, struct epd_why *why)
+epd_look(struct epd_look *out, struct epd_watch *w, uint32_t state,
+    uint32_t version, struct epd_why *why)
 {
-	struct epd_names names = { .memory = s->memory };
-	struct epd_look k = { .s = s };
-	int rc = epd_workflow_open(&k.w, s, ref->workflow, 1, why);
+	struct epd_look k = { .w = epd_watch_workflow(w) };
+	int rc = epd_shard_state(k.w->shard, state, &k.st);
 
+	if (rc == 0)
+		rc = epd_watch_book(w, &k.book, why);
+	if (rc == 0)
+		rc = epd_book_weigh(k.book, k.w->shard, state, version, &k.x);
 	if (rc < 0)
-		return rc;
-	rc = epd_shard_state(k.w.shard, ref->state, &k.st);
-	if (rc == 0)
-		rc = epd_book_open(&k.book, &k.w, &names, NULL);
-	epd_names_free(&names);
-	if (rc == 0)
-		rc = epd_book_weigh(&k.book, k.w.shard, ref->state,
-		    ref->version, &k.x);
-	if (rc < 0) {
-		epd_look_close(&k);
-		return epd_look_fail(ref, rc, why);
-	}
-	k.version = ref->version ? ref->version : k.st.versions;
+		return epd_look_fail(k.w->name, state, version, rc, why);
+	k.s = epd_watch_store(w);
+	k.version = version ? version : k.st.versions;
 	*out = k;
 	return 0;
 }
 
 int
-epd_look_fail(const struct epd_ref *ref, int rc, struct epd_why *why)
+epd_look_fail(const char *workflow, uint32_t state, uint32_t version, int rc,
+    struct epd_why *why)
 {
 	char name[EPD_REF_TEXT];
 
-	epd_ref_format(name, ref->workflow, ref->state, ref->version);
+	epd_ref_format(name, workflow, state, version);
 	return epd_why(why, rc, "%s: %s", name, rc == EPD_ENOTHING ?
 	    "no such version" : epd_strerror(rc));
-}
-
-void
-epd_look_close(struct epd_look *k)
-{
-	epd_book_close(&k->book);
-	epd_workflow_close(&k->w);
 }
 
 const char *
@@ -67,9 +54,9 @@ epd_look_images(const struct epd_look *k, struct epd_image_ref **out)
 
 	/* From the end: that is the way to the root. */
 	while (rc == 0 && n) {
-		if ((rc = epd_shard_glance(k->w.shard, g.parent, &g)) < 0 ||
+		if ((rc = epd_shard_glance(k->w->shard, g.parent, &g)) < 0 ||
 		    g.nimages == 0 ||
-		    (rc = epd_shard_node(k->w.shard, g.node, &v)) < 0)
+		    (rc = epd_shard_node(k->w->shard, g.node, &v)) < 0)
 			continue;
 		if (v.nimages > n) {
 			rc = EPD_ECORRUPT;
@@ -86,30 +73,41 @@ epd_look_images(const struct epd_look *k, struct epd_image_ref **out)
 }
 
 int
-epd_view_state(struct epd_store *s, const struct epd_ref *ref,
+epd_watch_state(struct epd_watch *w, uint32_t state, uint32_t version,
     int (*fn)(void *arg, const struct epd_sight *v), void *arg,
     struct epd_why *why)
 {
 	struct epd_sight v = {0};
 	struct epd_image_ref *images = NULL;
 	struct epd_look k;
-	int rc = epd_look_open(&k, s, ref, why);
+	int rc = epd_look(&k, w, state, version, why);
 
 	if (rc < 0)
 		return rc;
-	rc = epd_look_images(&k, &images);
-	if (rc == 0) {
-		epd_book_line(&v.line, &k.w, &k.st, &k.x);
-		v.version = k.version;
-		v.kv_dtype = epd_look_dtype(&k.st);
-		v.state = &k.st;
-		v.head = &k.x.head;
-		v.images = images;
-		rc = fn(arg, &v);
-	} else {
-		epd_look_fail(ref, rc, why);
-	}
+	if ((rc = epd_look_images(&k, &images)) < 0)
+		return epd_look_fail(k.w->name, state, version, rc, why);
+	epd_book_line(&v.line, k.w, &k.st, &k.x);
+	v.version = k.version;
+	v.kv_dtype = epd_look_dtype(&k.st);
+	v.state = &k.st;
+	v.head = &k.x.head;
+	v.images = images;
+	rc = fn(arg, &v);
 	epd_free(images);
-	epd_look_close(&k);
+	return rc;
+}
+
+int
+epd_view_state(struct epd_store *s, const struct epd_ref *ref,
+    int (*fn)(void *arg, const struct epd_sight *v), void *arg,
+    struct epd_why *why)
+{
+	struct epd_watch *w;
+	int rc = epd_watch_open(&w, s, ref->workflow, why);
+
+	if (rc == 0) {
+		rc = epd_watch_state(w, ref->state, ref->version, fn, arg, why);
+		epd_watch_close(w);
+	}
 	return rc;
 }

@@ -123,37 +123,15 @@ int
 epd_view_tokens(struct epd_store *s, const struct epd_ref *ref, int32_t **ids,
     uint64_t *n, struct epd_why *why)
 {
-	struct epd_workflow w;
-	struct epd_chain c = {0};
-	struct epd_version v = {0};
-	struct epd_glance g;
-	int32_t *out = NULL;
-	uint64_t count = 0, most = 0;
-	int rc = epd_workflow_open(&w, s, ref->workflow, 1, why);
+	struct epd_watch *w;
+	int rc = epd_watch_open(&w, s, ref->workflow, why);
 
-	if (rc < 0)
-		return rc;
-	rc = epd_chain_of(&c, w.shard, ref->state, ref->version);
-	/* Summed from the bodies: the index's counts are not yet proven. */
-	for (size_t i = 0; rc == 0 && i < c.n; i++)
-		if ((rc = epd_shard_glance(w.shard, c.node[i], &g)) == 0)
-			most += g.nids;
-	if (rc == 0 && !(out = epd_calloc(most + 1, sizeof *out)))
-		rc = -ENOMEM;
-	for (size_t i = 0; rc == 0 && i < c.n; i++)
-		if ((rc = epd_shard_node(w.shard, c.node[i], &v)) == 0) {
-			memcpy(out + count, v.ids, v.nids * sizeof *out);
-			count += v.nids;
-		}
-	epd_chain_free(&c);
-	epd_workflow_close(&w);
-	if (rc < 0) {
-		epd_free(out);
-		return epd_look_fail(ref, rc, why);
+	if (rc == 0) {
+		rc = epd_watch_tokens(w, ref->state, ref->version, ids, n,
+		    why);
+		epd_watch_close(w);
 	}
-	*ids = out;
-	*n = count;
-	return 0;
+	return rc;
 }
 
 int
@@ -169,7 +147,7 @@ epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
 		return rc;
 	rc = epd_shard_state(w.shard, ref->state, &st);
 	if (rc < 0) {
-		epd_look_fail(ref, rc, why);
+		epd_look_fail(w.name, ref->state, ref->version, rc, why);
 	} else if (!(copy = epd_strdup(st.model_path))) {
 		rc = epd_why(why, -ENOMEM, "no memory");
 	} else {

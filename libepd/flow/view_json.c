@@ -105,7 +105,7 @@ bundle(struct sheet *p, const struct epd_image_ref *im)
 	if (there)
 		epd_jw_str(w, NULL, "store");
 	epd_jw_end(w, ']');
-	epd_jw_uint(w, "refcount", holders(k->w.shard, &im->fp));
+	epd_jw_uint(w, "refcount", holders(k->w->shard, &im->fp));
 	time_or_null(w, "ttl_deadline_ms", there ? m.deadline_ms : 0);
 	epd_jw_uint(w, "at", im->at);
 	epd_jw_begin(w, "grid", '[');
@@ -140,14 +140,14 @@ pages(struct sheet *p)
 	struct epd_jw *w = &p->jw;
 	struct epd_page_row *row;
 	uint64_t n;
-	int rc = epd_book_pages(k->w.shard, k->x.head.node, &row, &n);
+	int rc = epd_book_pages(k->w->shard, k->x.head.node, &row, &n);
 
 	if (rc < 0)
 		return rc;
 	epd_jw_begin(w, "kv_pages", '[');
 	for (uint64_t i = 0; i < n; i++) {
 		const struct epd_book_node *b =
-		    epd_book_find(&k->book, row[i].node);
+		    epd_book_find(k->book, row[i].node);
 		char sum[17], run[17];
 
 		snprintf(sum, sizeof sum, "%016llx",
@@ -167,7 +167,7 @@ pages(struct sheet *p)
 		epd_jw_uint(w, "rows", row[i].ref.rows);
 		epd_jw_str(w, "checksum", sum);
 		epd_jw_str(w, "run", row[i].run ? run : NULL);
-		epd_jw_bool(w, "in_memory", epd_book_run(&k->book,
+		epd_jw_bool(w, "in_memory", epd_book_run(k->book,
 		    row[i].run) != NULL);
 		epd_jw_end(w, '}');
 	}
@@ -263,14 +263,14 @@ identity(struct sheet *p, const char *name)
 	char parent[EPD_REF_TEXT];
 	uint8_t shard[16];
 
-	epd_shard_uuid(k->w.shard, shard);
+	epd_shard_uuid(k->w->shard, shard);
 	epd_jw_str(w, "state_id", name);
-	epd_jw_str(w, "workflow_id", k->w.name);
+	epd_jw_str(w, "workflow_id", k->w->name);
 	epd_jw_uint(w, "version_id", k->version);
 	epd_jw_uint(w, "versions", k->st.versions);
 	epd_jw_uint(w, "epoch", k->st.epoch);
 	epd_jw_str(w, "parent_state_id", k->st.parent_state ? epd_ref_format(
-	    parent, k->w.name, k->st.parent_state, 0) : NULL);
+	    parent, k->w->name, k->st.parent_state, 0) : NULL);
 	if (k->st.parent_version)
 		epd_jw_uint(w, "parent_version_id", k->st.parent_version);
 	else
@@ -293,13 +293,13 @@ identity(struct sheet *p, const char *name)
 }
 
 static int
-state(struct sheet *p, const struct epd_ref *ref, struct epd_buf *out)
+state(struct sheet *p, struct epd_buf *out)
 {
 	char name[EPD_REF_TEXT];
 	int rc;
 
 	begin(&p->jw, out, "state");
-	epd_ref_format(name, ref->workflow, ref->state, 0);
+	epd_ref_format(name, p->k.w->name, p->k.st.id, 0);
 	identity(p, name);
 	sampling(&p->jw, &p->k.x.head.sampling);
 	weight(p);
@@ -311,18 +311,29 @@ state(struct sheet *p, const struct epd_ref *ref, struct epd_buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
+int
+epd_watch_json(struct epd_watch *w, uint32_t id, uint32_t version,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct sheet p;
+	int rc = epd_look(&p.k, w, id, version, why);
+
+	if (rc == 0 && (rc = state(&p, out)) < 0)
+		epd_look_fail(p.k.w->name, id, version, rc, why);
+	return rc;
+}
+
 static int
 view_state(struct epd_store *s, const struct epd_ref *ref,
     struct epd_buf *out, struct epd_why *why)
 {
-	struct sheet p;
-	int rc = epd_look_open(&p.k, s, ref, why);
+	struct epd_watch *w;
+	int rc = epd_watch_open(&w, s, ref->workflow, why);
 
-	if (rc < 0)
-		return rc;
-	if ((rc = state(&p, ref, out)) < 0)
-		epd_look_fail(ref, rc, why);
-	epd_look_close(&p.k);
+	if (rc == 0) {
+		rc = epd_watch_json(w, ref->state, ref->version, out, why);
+		epd_watch_close(w);
+	}
 	return rc;
 }
 
