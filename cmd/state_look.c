@@ -326,36 +326,14 @@ record_text(struct cli *c, const struct epd_record *r, const char *name)
 }
 
 static void
-record_json(struct logger *x, const struct epd_record *r, const char *name)
+record_json(struct logger *x, const struct epd_record *r)
 {
-	char first[EPD_REF_TEXT];
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
 	cli_object(&w, &b);
-	epd_jw_str(&w, "workflow", x->workflow);
-	epd_jw_uint(&w, "lsn", r->lsn);
 	epd_jw_uint(&w, "log_begins", x->first);
-	epd_jw_uint(&w, "term", r->term);
-	epd_jw_uint(&w, "wall_ms", r->wall_ms);
-	epd_jw_str(&w, "record", r->kind);
-	epd_jw_str(&w, "state", r->state ? name : NULL);
-	epd_jw_uint(&w, "tokens", r->tokens);
-	epd_jw_uint(&w, "pages", r->pages);
-	epd_jw_uint(&w, "branches", r->count);
-	epd_jw_str(&w, "first_branch", r->count ? epd_ref_format(first,
-	    x->workflow, r->first, 0) : NULL);
-	epd_jw_bool(&w, "replaced", r->replaced);
-	if (r->lease)
-		epd_jw_uint(&w, "lease", r->lease);
-	else
-		epd_jw_str(&w, "lease", NULL);
-	if (r->has_handoff)
-		epd_jw_hex(&w, "handoff", r->handoff, 16);
-	else
-		epd_jw_str(&w, "handoff", NULL);
-	epd_jw_uint(&w, "bytes", r->bytes);
-	epd_jw_str(&w, "reason", *r->reason ? r->reason : NULL);
+	epd_view_record(&w, x->workflow, r);
 	cli_object_end(x->a->cli, &w);
 	epd_buf_free(&b);
 }
@@ -385,7 +363,7 @@ record(void *arg, const struct epd_record *r)
 	if (r->state)
 		epd_ref_format(name, x->workflow, r->state, r->version);
 	if (c->json)
-		record_json(x, r, name);
+		record_json(x, r);
 	else
 		record_text(c, r, name);
 	return c->out_failed;

@@ -2,6 +2,7 @@
 #ifndef EPD_FLOW_VIEW_H
 #define EPD_FLOW_VIEW_H
 
+#include "base/json.h"
 #include "base/span.h"
 #include "flow/keep.h"
 #include "flow/store.h"
@@ -47,6 +48,9 @@ int epd_view_state(struct epd_store *s, const struct epd_ref *ref,
  */
 int epd_view_json(struct epd_store *s, const struct epd_ref *ref,
     struct epd_buf *out, struct epd_why *why);
+/* The fields of a log's record, put into an object that has begun. */
+void epd_view_record(struct epd_jw *w, const char *workflow,
+    const struct epd_record *r);
 /* The token ids of a state's version (0: newest), and the text of its tokens is the caller's to make. */
 int epd_view_tokens(struct epd_store *s, const struct epd_ref *ref,
     int32_t **ids, uint64_t *n, struct epd_why *why);

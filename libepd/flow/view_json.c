@@ -422,6 +422,37 @@ view_workflow(struct epd_store *s, const struct epd_ref *ref,
 	return out->failed ? -ENOMEM : 0;
 }
 
+void
+epd_view_record(struct epd_jw *w, const char *workflow,
+    const struct epd_record *r)
+{
+	char name[EPD_REF_TEXT];
+
+	epd_jw_str(w, "workflow", workflow);
+	epd_jw_uint(w, "lsn", r->lsn);
+	epd_jw_uint(w, "term", r->term);
+	epd_jw_uint(w, "wall_ms", r->wall_ms);
+	epd_jw_str(w, "record", r->kind);
+	epd_jw_str(w, "state", r->state ? epd_ref_format(name, workflow,
+	    r->state, r->version) : NULL);
+	epd_jw_uint(w, "tokens", r->tokens);
+	epd_jw_uint(w, "pages", r->pages);
+	epd_jw_uint(w, "branches", r->count);
+	epd_jw_str(w, "first_branch", r->count ? epd_ref_format(name, workflow,
+	    r->first, 0) : NULL);
+	epd_jw_bool(w, "replaced", r->replaced);
+	if (r->lease)
+		epd_jw_uint(w, "lease", r->lease);
+	else
+		epd_jw_str(w, "lease", NULL);
+	if (r->has_handoff)
+		epd_jw_hex(w, "handoff", r->handoff, 16);
+	else
+		epd_jw_str(w, "handoff", NULL);
+	epd_jw_uint(w, "bytes", r->bytes);
+	epd_jw_str(w, "reason", *r->reason ? r->reason : NULL);
+}
+
 int
 epd_view_json(struct epd_store *s, const struct epd_ref *ref,
     struct epd_buf *out, struct epd_why *why)

@@ -64,4 +64,18 @@ int epd_shard_runs(struct epd_shard *s,
  */
 int epd_shard_tail(struct epd_shard *s, struct epd_why *why);
 
+/*
+ * The log's records as they lie, oldest kept first, and those that come later
+ * when it is asked again.  What a checkpoint let go of between two askings is left
+ * out: the numbers tell.  One that was told is not told again, though fn refused it.
+ * Fails: EPD_ECORRUPT with file and offset, what fn gives, -errno.
+ * Owns: the caller owns *out; s outlives it.
+ */
+struct epd_follow;
+int epd_follow_open(struct epd_follow **out, struct epd_shard *s);
+int epd_follow_on(struct epd_follow *f,
+    int (*fn)(void *arg, const struct epd_record *r), void *arg,
+    struct epd_why *why);
+void epd_follow_close(struct epd_follow *f);
+
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "shard/shard_in.h"
 
@@ -214,26 +215,69 @@ walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 	return rc;
 }
 
+struct epd_follow {
+	struct epd_shard *s;
+	struct epd_wal *w;		/* NULL: stands nowhere */
+	struct walk walk;
+};
+
+int
+epd_follow_open(struct epd_follow **out, struct epd_shard *s)
+{
+	struct epd_follow *f = epd_calloc(1, sizeof *f);
+
+	if (!f)
+		return -ENOMEM;
+	f->s = s;
+	*out = f;
+	return 0;
+}
+
+int
+epd_follow_on(struct epd_follow *f,
+    int (*fn)(void *arg, const struct epd_record *r), void *arg,
+    struct epd_why *why)
+{
+	uint32_t first;
+	int rc = 0;
+
+	f->walk.fn = fn;
+	f->walk.arg = arg;
+	/* Segments may go meanwhile: then from what is kept now. */
+	for (int i = 0; i < EPD_SHARD_TRIES; i++) {
+		if (!f->w)
+			rc = epd_shard_reader(f->s, &f->w, &first, why);
+		if (!rc)
+			rc = epd_wal_read(f->w, walk_one, &f->walk, why);
+		if (!rc)
+			break;
+		/* Where a reader that stopped stands nobody knows. */
+		epd_wal_close(f->w);
+		f->w = NULL;
+		if (rc != -ESTALE && rc != -ENOENT)
+			break;
+	}
+	return rc;
+}
+
+void
+epd_follow_close(struct epd_follow *f)
+{
+	if (!f)
+		return;
+	epd_wal_close(f->w);
+	epd_free(f);
+}
+
 int
 epd_shard_walk(struct epd_shard *s,
     int (*fn)(void *arg, const struct epd_record *r), void *arg,
     struct epd_why *why)
 {
-	struct walk walk = { fn, arg, 0 };
-	struct epd_wal *w;
-	uint32_t first;
-	int rc;
+	struct epd_follow f = { .s = s };
+	int rc = epd_follow_on(&f, fn, arg, why);
 
-	/* Segments may go meanwhile: then from what is kept now. */
-	for (int i = 0; i < EPD_SHARD_TRIES; i++) {
-		rc = epd_shard_reader(s, &w, &first, why);
-		if (!rc) {
-			rc = epd_wal_read(w, walk_one, &walk, why);
-			epd_wal_close(w);
-		}
-		if (rc != -ESTALE && rc != -ENOENT)
-			break;
-	}
+	epd_wal_close(f.w);
 	return rc;
 }
 
