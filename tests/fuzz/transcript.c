@@ -39,7 +39,7 @@ made(const int32_t *id, size_t n, enum epd_transcript_kind kind)
 int
 LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-	int32_t id[256];
+	int32_t id[256] = {0};
 	struct epd_buf whole, part;
 	struct epd_json *j;
 	size_t lines = 0;
