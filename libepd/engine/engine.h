@@ -8,6 +8,7 @@
 #define EPD_ENGINE_H
 
 #include "engine/chat/chat.h"
+#include "engine/chat/transcript.h"
 #include "engine/image/image.h"
 #include "engine/kern/attn.h"
 #include "engine/kern/kern.h"

@@ -62,6 +62,11 @@ describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
 	v->images = q->images ? q->images + images : NULL;
 	v->nimages = q->nimages - images;
 	v->given = q->given != 0;
+	v->has_lengths = 1;
+	v->text_bytes = epd_transcript_size(q->s->tokens, q->ids, q->n,
+	    EPD_TRANSCRIPT_TEXT);
+	v->messages_bytes = epd_transcript_size(q->s->tokens, q->ids, q->n,
+	    EPD_TRANSCRIPT_MESSAGES);
 	v->next_pos = epd_positions(q->s->model, q->anchors, (int)q->nimages,
 	    (long)q->n, 0, NULL);
 	return 0;

@@ -85,6 +85,9 @@ make(struct epd_whole *f, struct epd_workflow *from, uint32_t state,
 	f->v.turn = head.turn;
 	f->v.finish = head.finish;
 	f->v.sampling = head.sampling;
+	f->v.has_lengths = head.has_lengths;
+	f->v.text_bytes = head.text_bytes;
+	f->v.messages_bytes = head.messages_bytes;
 	f->given = head.given;
 	f->traits.parent_state = f->traits.parent_version = 0;
 	rc = epd_chain_of(&c, from->shard, state, version);

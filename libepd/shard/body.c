@@ -1,11 +1,12 @@
 /*
  * body.c - what a version adds, as bytes:
  *
- *	turn u8, finish u8, flags u16 (1: logprobs, 2: links, 4: given),
- *	first_page u32,
+ *	turn u8, finish u8, flags u16 (1: logprobs, 2: links, 4: given,
+ *	8: lengths), first_page u32,
  *	nids u32, nimages u32, npages u32, run u64, next_pos u64,
  *	temp f32, top_p f32, penalty f32, top_k u32, seed u64, salt u64;
  *	with links: nlinks u32, links run u64, pages u32 each;
+ *	with lengths: text_bytes u64, messages_bytes u64;
  *	ids u32 each; images at u64, grid 3 u32, fp 32 each;
  *	pages name 32, rows u32, sum u64 each; logprobs f32 each;
  *	the rest is the note.
@@ -23,8 +24,8 @@
 static const int64_t POSITION = (int64_t)1 << 53;
 
 enum {
-	LOGPROBS = 1, LINKS = 2, GIVEN = 4,
-	HEAD = 68, IMAGE = 52, PAGE = 44, LINK = 12,	/* bytes */
+	LOGPROBS = 1, LINKS = 2, GIVEN = 4, LENGTHS = 8,
+	HEAD = 68, IMAGE = 52, PAGE = 44, LINK = 12, TWO = 16,	/* bytes */
 	SALT = 60,				/* in the head */
 	ROWS = EPD_NAME				/* of a page, behind its name */
 };
@@ -90,7 +91,8 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_pack_u8(b, v->turn);
 	epd_pack_u8(b, v->finish);
 	epd_pack_u16(b, (v->logprobs ? LOGPROBS : 0) |
-	    (v->nlinks ? LINKS : 0) | (v->given ? GIVEN : 0));
+	    (v->nlinks ? LINKS : 0) | (v->given ? GIVEN : 0) |
+	    (v->has_lengths ? LENGTHS : 0));
 	epd_pack_u32(b, v->first_page);
 	epd_pack_u32(b, v->nids);
 	epd_pack_u32(b, v->nimages);
@@ -109,6 +111,10 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 		epd_pack_u64(b, v->links[i].run);
 		epd_pack_u32(b, v->links[i].pages);
 	}
+	if (v->has_lengths) {
+		epd_pack_u64(b, v->text_bytes);
+		epd_pack_u64(b, v->messages_bytes);
+	}
 	pack_words(b, v->ids, v->nids);
 	for (uint32_t i = 0; i < v->nimages; i++) {
 		epd_pack_u64(b, v->images[i].at);
@@ -125,11 +131,17 @@ epd_body_pack(struct epd_buf *b, const struct epd_version *v)
 	epd_buf_put(b, v->note.p, v->note.n);
 }
 
-/* Where the ids begin. */
+/* Where the links end, and where the ids begin. */
+static inline size_t
+links_end(uint32_t nlinks)
+{
+	return HEAD + (nlinks ? 4 + (size_t)nlinks * LINK : 0);
+}
+
 static inline size_t
 ids_at(const struct epd_glance *g)
 {
-	return HEAD + (g->nlinks ? 4 + (size_t)g->nlinks * LINK : 0);
+	return links_end(g->nlinks) + (g->has_lengths ? TWO : 0);
 }
 
 /*
@@ -151,16 +163,24 @@ read_head(struct epd_span span, struct epd_glance *g, uint64_t *fixed)
 	g->npages = epd_word32(p + 16);
 	g->run = epd_word64(p + 20);
 	g->nlinks = 0;
+	g->text_bytes = g->messages_bytes = 0;
 	if (flags & LINKS) {
 		if (span.n < HEAD + 4 || !(g->nlinks = epd_word32(p + HEAD)))
 			return EPD_ECORRUPT;
 	}
+	g->has_lengths = !!(flags & LENGTHS);
 	/* The largest sums stay far below 2^64. */
 	*fixed = ids_at(g) + (uint64_t)g->nids * (flags & LOGPROBS ? 8 : 4) +
 	    (uint64_t)g->nimages * IMAGE + (uint64_t)g->npages * PAGE;
 	if (*fixed > span.n)
 		return EPD_ECORRUPT;
-	return flags & ~(LOGPROBS | LINKS | GIVEN) || p[0] > EPD_TURN_IS_RAW ||
+	if (g->has_lengths) {
+		p += links_end(g->nlinks);
+		g->text_bytes = epd_word64(p);
+		g->messages_bytes = epd_word64(p + 8);
+		p = span.p;
+	}
+	return flags & ~(LOGPROBS | LINKS | GIVEN | LENGTHS) || p[0] > EPD_TURN_IS_RAW ||
 	    p[1] > EPD_FINISH_INTERRUPT ? EPD_EKIND : 0;
 }
 
@@ -182,7 +202,9 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 		.given = !!(epd_word16(p + 2) & GIVEN),
 		.first_page = g->first_page, .nids = g->nids,
 		.nimages = g->nimages, .npages = g->npages, .run = g->run,
-		.nlinks = g->nlinks,
+		.nlinks = g->nlinks, .has_lengths = g->has_lengths,
+		.text_bytes = g->text_bytes,
+		.messages_bytes = g->messages_bytes,
 		.next_pos = (int64_t)epd_word64(p + 28),
 		.sampling = {
 			.temp = epd_word_f32(p + 36),
@@ -310,7 +332,7 @@ epd_body_salt(struct epd_span p, uint64_t *out)
 uint64_t
 epd_body_size(const struct epd_version *v)
 {
-	return HEAD + (v->nlinks ? 4 + (uint64_t)v->nlinks * LINK : 0) +
+	return links_end(v->nlinks) + (v->has_lengths ? TWO : 0) +
 	    (uint64_t)v->nids * (v->logprobs ? 8 : 4) +
 	    (uint64_t)v->nimages * IMAGE + (uint64_t)v->npages * PAGE +
 	    v->note.n;

@@ -80,6 +80,9 @@ struct epd_version {
 	int64_t next_pos;	/* position of the next text token; less the length: rope_delta */
 	uint8_t turn, finish;
 	uint8_t given;		/* its pages are a caller's or a peer's, or rest on such */
+	uint8_t has_lengths;	/* the two below are known, else 0 */
+	/* All up to here as epd_transcript renders it (engine/chat). */
+	uint64_t text_bytes, messages_bytes;
 	struct epd_sampling sampling;
 	const float *logprobs;	/* [nids] or NULL */
 	struct epd_span note;	/* JSON for people: command, counters; may be empty */
@@ -89,6 +92,8 @@ struct epd_version {
 struct epd_glance {
 	uint64_t node, parent, run;
 	uint32_t first_page, npages, nids, nimages, nlinks;
+	uint8_t has_lengths;
+	uint64_t text_bytes, messages_bytes;
 };
 
 /* What all versions of a state have in common. */

@@ -319,6 +319,9 @@ hand_same(const struct epd_whole *a, const struct epd_whole *b)
 	HAND_SAME("time to live", a->traits.ttl_deadline_ms ==
 	    b->traits.ttl_deadline_ms);
 	HAND_SAME("turn", x->turn == y->turn && x->finish == y->finish);
+	HAND_SAME("lengths", x->has_lengths == y->has_lengths &&
+	    x->text_bytes == y->text_bytes &&
+	    x->messages_bytes == y->messages_bytes);
 	HAND_SAME("pages", a->rows == b->rows);
 	for (uint64_t i = 0; same && i < a->rows; i++)
 		HAND_SAME("page", epd_name_equal(&a->row[i].ref.name,

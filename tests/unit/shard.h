@@ -100,6 +100,9 @@ shard_make(struct shard_made *m, uint64_t seed, uint64_t run)
 	m->v.pages = m->pages;
 	m->v.run = run;
 	m->v.next_pos = (int64_t)(r >> 50) - 8000;
+	m->v.has_lengths = r >> 36 & 1;
+	m->v.text_bytes = m->v.has_lengths ? r >> 3 : 0;
+	m->v.messages_bytes = m->v.has_lengths ? ~r : 0;
 	m->v.turn = r >> 24 & 3;
 	m->v.finish = (uint8_t)((r >> 26 & 7) % 5);
 	m->v.sampling = (struct epd_sampling){ 0.5f, 0.75f, 1.25f,
@@ -185,6 +188,9 @@ shard_pack_version(struct epd_buf *b, const struct epd_version *v)
 	epd_buf_put(b, &v->sampling.temp, 16);
 	epd_pack_u64(b, v->sampling.seed);
 	epd_pack_u64(b, v->sampling.salt);
+	epd_pack_u8(b, v->has_lengths);
+	epd_pack_u64(b, v->text_bytes);
+	epd_pack_u64(b, v->messages_bytes);
 	epd_pack_span(b, v->note);
 }
 

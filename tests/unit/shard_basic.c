@@ -378,6 +378,57 @@ TEST(a_tip_is_not_durable_beyond_its_end)
 	CHECK(got.flushed == 5);
 }
 
+/* Two words behind the links, or none and the bytes that always were. */
+TEST(lengths_pack_and_unpack)
+{
+	const struct epd_link link = { 3, 1 };
+	struct epd_arena a = { 0 };
+	struct shard_made m;
+	struct epd_version v;
+	struct epd_glance g;
+
+	for (int linked = 0; linked < 2; linked++) {
+		const size_t at = 68 + (linked ? 4 + 12 : 0);
+		struct epd_buf with = { 0 }, without = { 0 };
+
+		shard_make(&m, 4, 3);
+		m.v.links = linked ? &link : NULL;
+		m.v.nlinks = (uint32_t)linked;
+		m.v.has_lengths = 0;
+		epd_body_pack(&without, &m.v);
+		CHECK_INT(epd_body_size(&m.v), without.n);
+		m.v.has_lengths = 1;
+		m.v.text_bytes = 0x0102030405060708;
+		m.v.messages_bytes = 9;
+		epd_body_pack(&with, &m.v);
+		CHECK_INT(epd_body_size(&m.v), with.n);
+		CHECK_INT(with.n, without.n + 16);
+		CHECK_INT(with.p[2], without.p[2] | 8);
+		CHECK(!memcmp(with.p + 4, without.p + 4, at - 4));
+		CHECK(!memcmp(with.p + at, "\x08\x07\x06\x05\x04\x03\x02\x01"
+		    "\x09\0\0\0\0\0\0", 16));
+		CHECK(!memcmp(with.p + at + 16, without.p + at,
+		    without.n - at));
+		CHECK_INT(epd_body_unpack(epd_span(with.p, with.n), &a, &v), 0);
+		CHECK(v.has_lengths && v.text_bytes == 0x0102030405060708 &&
+		    v.messages_bytes == 9 && v.nids == m.v.nids &&
+		    !memcmp(v.ids, m.v.ids, v.nids * sizeof *v.ids) &&
+		    v.note.n == m.v.note.n);
+		CHECK_INT(epd_body_glance(epd_span(with.p, with.n), &g), 0);
+		CHECK(g.has_lengths && g.text_bytes == v.text_bytes &&
+		    g.messages_bytes == 9);
+		CHECK_INT(epd_body_glance(epd_span(without.p, without.n), &g),
+		    0);
+		CHECK(!g.has_lengths && !g.text_bytes && !g.messages_bytes);
+		for (size_t n = 0; n < with.n - v.note.n; n++)
+			CHECK_INT(epd_body_glance(epd_span(with.p, n), &g),
+			    EPD_ECORRUPT);
+		epd_buf_free(&with);
+		epd_buf_free(&without);
+	}
+	epd_arena_free(&a);
+}
+
 TEST(records_pack_and_unpack)
 {
 	struct epd_buf b = { 0 };
