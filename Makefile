@@ -17,6 +17,10 @@ JOBS = $(shell nproc)
 Q = $(if $(V),,@)
 SAY = $(if $(V),:,printf '  %-4s %s\n')
 
+# The file system is built where fuse3 is.
+FUSE := $(shell pkg-config --exists 'fuse3 >= 3.12' && echo fuse3)
+FUSE_CFLAGS := $(if $(FUSE),$(shell pkg-config --cflags fuse3))
+FUSE_LIBS := $(if $(FUSE),$(shell pkg-config --libs fuse3) -lz)
 PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
@@ -34,8 +38,10 @@ ROOMS = base engine page feature tree shard tier flow
 SRC := $(sort $(foreach r,$(ROOMS),$(wildcard libepd/$(r)/*.c libepd/$(r)/*/*.c)))
 OBJ := $(SRC:%.c=$(B)/obj/%.o)
 LIB = $(B)/libepd.a
+FS := $(sort $(wildcard fs/*.c))
 CMDS := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/epd.c cmd/epd-*.c)))
-CLI := $(filter-out $(CMDS:%=cmd/%.c),$(wildcard cmd/*.c))
+CMDS := $(if $(FUSE),$(CMDS),$(filter-out epd-mount,$(CMDS)))
+CLI := $(filter-out cmd/epd.c cmd/epd-%.c,$(wildcard cmd/*.c))
 COMMANDS := $(CMDS:%=$(B)/bin/%)
 
 commands: $(COMMANDS) $(B)/share/epd/examples
@@ -70,6 +76,17 @@ $(B)/cmd.a: $(CLI:%.c=$(B)/obj/%.o)
 	@rm -f $@
 	@$(SAY) ar $@
 	$(Q)ar rcs $@ $^
+
+$(B)/fs.a: $(FS:%.c=$(B)/obj/%.o)
+	@rm -f $@
+	@$(SAY) ar $@
+	$(Q)ar rcs $@ $^
+
+$(FS:%.c=$(B)/obj/%.o): PKG_CFLAGS += $(FUSE_CFLAGS)
+$(B)/bin/epd-mount: $(B)/obj/cmd/epd-mount.o $(B)/fs.a $(B)/cmd.a $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS)
 
 $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)

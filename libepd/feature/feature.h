@@ -68,9 +68,12 @@ int epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
 int epd_feature_copy(struct epd_features *from, const struct epd_name *fp,
     struct epd_features *to, uint64_t *bytes);
 
-/* The kept picture.  Owns: the caller frees *rgb.  -ENOENT, EPD_ECORRUPT (then it is deleted). */
+/* The kept picture.  Owns: the caller frees *rgb.  -ENOENT, EPD_ECORRUPT (then it is deleted, unless only looked at). */
 int epd_feature_pixels(struct epd_features *c, const struct epd_name *fp,
     uint8_t **rgb, long *h, long *w);
+
+/* Its blob's file, to read as FORMATS has it; the caller closes it.  -ENOENT, -errno. */
+int epd_feature_blob(struct epd_features *c, const struct epd_name *fp);
 
 /* What meta says, for looking: any field may be "" or 0. */
 struct epd_feature_meta {

@@ -8,7 +8,8 @@
 #include "feature/feature.h"
 
 struct epd_features {
-	int dirfd, busy;
+	int dirfd;
+	int busy;		/* -1: only looked at, nothing is changed */
 	struct epd_metrics *metrics;
 	uint64_t ttl_ms;
 	int sync;

@@ -38,13 +38,22 @@ epd_feature_pixels(struct epd_features *c, const struct epd_name *fp,
 	uint32_t height, width;
 	int rc = epd_pix_read(c, fp, rgb, &height, &width, NULL);
 
-	if (rc == EPD_ECORRUPT)
+	if (rc == EPD_ECORRUPT && c->busy >= 0)
 		epd_feature_unlink(c, fp, EPD_HAS_PIX, NULL);
 	if (rc)
 		return rc;
 	*h = (long)height;
 	*w = (long)width;
 	return 0;
+}
+
+int
+epd_feature_blob(struct epd_features *c, const struct epd_name *fp)
+{
+	char path[EPD_FEATURE_PATH];
+
+	epd_feature_path(path, fp, EPD_HAS_BLOB);
+	return epd_file_open(c->dirfd, path, O_RDONLY, 0);
 }
 
 int

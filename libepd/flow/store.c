@@ -248,6 +248,7 @@ place(struct epd_store *s, const struct epd_store_options *o,
 	if (st.st_uid != geteuid() && !o->look)
 		return epd_why(why, -EPERM, "%s: belongs to another user",
 		    o->path);
+	s->read_only |= o->look && o->still;
 	if (st.st_mode & 022)
 		return epd_why(why, -EPERM, "%s: others may write there",
 		    o->path);

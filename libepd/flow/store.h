@@ -50,11 +50,13 @@ struct epd_store_options {
 	struct epd_log log;
 	int create;			/* make it if it is not there */
 	int look;			/* no verb that changes it follows */
+	int still;			/* and nothing at all is written, though it could be */
 };
 /*
  * To look, a store that cannot be written will do, be it on a read-only file
  * system or another user's: then nothing is written at all, counters neither.
- * One's own is still counted in, and mended where a crash left it half made.
+ * One's own is counted in all the same, and mended where a crash left it half
+ * made, unless still.
  * Fails: EPD_ENOTHING (not there, create 0), EPD_EKIND (another format),
  * EPD_EFORMAT (a directory that is something else), -EROFS (cannot be written,
  * and is not only looked at), -EPERM (another's that can), -ENOENT (cannot be

@@ -1,0 +1,249 @@
+/*
+ * attr.c - attributes.  Times are those of the log: a state's last version, a
+ * version's own, a page's first; so they are the same at every mount.
+ */
+#include "fs/attr.h"
+
+#include <errno.h>
+#include <string.h>
+
+
+enum { BLOCK = 512 };
+
+/* When what at shows was made and when it changed last; -errno if it is gone. */
+static int
+state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
+    uint64_t *changed)
+{
+	struct epd_fs_workflow *w;
+	struct epd_outline o;
+	struct epd_version v;
+	struct epd_shard *s;
+	struct epd_state st;
+	uint64_t node;
+	int rc = epd_fs_workflow(fs, at->workflow, &w, NULL);
+
+	if (rc < 0)
+		return rc;
+	if (!w->watch)
+		return EPD_ENOSTATE;
+	s = epd_watch_shard(w->watch);
+	if ((rc = epd_shard_state(s, at->state, &st)) < 0 ||
+	    (rc = epd_shard_holds(s, at->state, at->version, &node)) < 0 ||
+	    (rc = epd_shard_outline(s, node, &o)) < 0 ||
+	    (rc = epd_shard_version(s, at->state, at->version, &v)) < 0)
+		return rc;
+	*made = at->version ? v.wall_ms : st.created_ms;
+	*changed = v.wall_ms > *made ? v.wall_ms : *made;
+	return 0;
+}
+
+static int
+times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
+    uint64_t *changed, uint32_t *links)
+{
+	struct epd_fs_workflow *w;
+	struct epd_feature_meta m;
+	struct epd_fs_page p;
+	int rc = 0;
+
+	*made = *changed = fs->began_ms;
+	switch (at->kind) {
+	case EPD_FS_PAGE:
+		if ((rc = epd_fs_page(fs, &at->id, &p, &w)) == 0) {
+			*made = *changed = p.wall_ms;
+			*links = p.states;
+		}
+		return rc;
+	case EPD_FS_FEATURE: case EPD_FS_META: case EPD_FS_BLOB:
+	case EPD_FS_IMAGE:
+		rc = epd_feature_meta(fs->store->features, &at->id, &m);
+		if (rc == 0)
+			*made = *changed = m.created_ms;
+		return rc == EPD_ECORRUPT ? 0 : rc;
+	default:
+		break;
+	}
+	if (at->state)
+		return state_times(fs, at, made, changed);
+	if (*at->workflow) {
+		rc = epd_fs_workflow(fs, at->workflow, &w, NULL);
+		if (rc == 0 && w->changed_ms)
+			*changed = w->changed_ms;
+		/* One that is damaged is there all the same. */
+		return rc == EPD_ENOTHING ? rc : 0;
+	}
+	return 0;
+}
+
+/* Of what the kernel could have been told before it changed. */
+static uint64_t
+stamp(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	for (size_t i = 0; *at->workflow && i < fs->workflows; i++)
+		if (!strcmp(fs->workflow[i]->name, at->workflow))
+			return fs->workflow[i]->dirty ||
+			    fs->workflow[i]->dir < 0 ? 0 :
+			    fs->workflow[i]->stamp;
+	return 0;
+}
+
+static int
+size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
+    uint64_t *out)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
+	const uint64_t now = stamp(fs, at);
+	struct epd_buf b = {0};
+	int rc = -EAGAIN;
+
+	*out = 0;
+	if (S_ISDIR(k->mode) || k->how & (EPD_FS_UNSIZED | EPD_FS_WRITES))
+		return 0;
+	if (k->size && (rc = k->size(fs, at, out)) != -EAGAIN)
+		return rc;
+	if (!k->text)
+		return 0;
+	if (node && now && node->stamp == now) {
+		*out = node->size;
+		return 0;
+	}
+	/* What cannot be told now has no bytes; opening it says why. */
+	rc = k->text(fs, at, &b, NULL);
+	*out = rc < 0 ? 0 : b.n;
+	epd_buf_free(&b);
+	if (node && rc >= 0) {
+		node->stamp = now;
+		node->size = *out;
+	}
+	return rc == EPD_ENOSTATE || rc == EPD_ENOTHING || rc == -ENOENT ||
+	    rc == -ENOMEM ? rc : 0;
+}
+
+static struct timespec
+moment(uint64_t ms)
+{
+	return (struct timespec){ (time_t)(ms / 1000),
+	    (long)(ms % 1000) * 1000000 };
+}
+
+int
+epd_fs_attr(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t ino,
+    struct epd_fs_node *node, struct stat *out)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
+	uint64_t made, changed, bytes;
+	uint32_t links = 1;
+	int rc = times(fs, at, &made, &changed, &links);
+
+	if (rc == 0)
+		rc = size(fs, at, node, &bytes);
+	if (rc < 0)
+		return rc;
+	*out = (struct stat){
+		.st_ino = ino, .st_mode = k->mode, .st_nlink = links,
+		.st_uid = fs->uid, .st_gid = fs->gid, .st_size = (off_t)bytes,
+		.st_blksize = 4096,
+		.st_blocks = (blkcnt_t)((bytes + BLOCK - 1) / BLOCK),
+		.st_atim = moment(changed), .st_mtim = moment(changed),
+		.st_ctim = moment(changed),
+	};
+	if (fs->o.read_only)
+		out->st_mode &= ~(mode_t)0222;
+	return 0;
+}
+
+/* ---- extended ---- */
+
+#define PREFIX "user.epd."
+static const char *const names[] = {
+	"tokens", "checksum", "tier", "layout", "leases", "states",
+};
+
+static void
+value(const struct epd_fs_page *p, const char *name, struct epd_buf *out)
+{
+	if (!strcmp(name, "tokens"))
+		epd_buf_fmt(out, "%u", p->rows);
+	else if (!strcmp(name, "checksum"))
+		epd_buf_fmt(out, "%016llx", (unsigned long long)p->sum);
+	else if (!strcmp(name, "tier"))
+		epd_buf_str(out, p->in_memory ? "cpu" : "none");
+	else if (!strcmp(name, "layout"))
+		epd_buf_fmt(out, "%s [layers][kv_heads]{ K [%u/16][head_dim]"
+		    "[16], V [%u][head_dim] }", p->kv_dtype, p->page_tokens,
+		    p->page_tokens);
+	else if (!strcmp(name, "leases"))
+		epd_buf_fmt(out, "%u", p->leases);
+	else if (!strcmp(name, "states"))
+		epd_buf_fmt(out, "%u", p->states);
+}
+
+/* Why it cannot be read, if it cannot. */
+static int
+trouble(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_buf *out)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
+	struct epd_fs_workflow *w;
+	struct epd_why why = {{0}};
+	struct epd_pin *pin = NULL;
+	struct epd_fs_page p;
+	struct epd_buf b = {0};
+	int rc = 0;
+
+	if (at->kind == EPD_FS_PAGE) {
+		rc = epd_fs_page(fs, &at->id, &p, &w);
+		if (rc == 0 && w->watch)
+			rc = epd_watch_pin(w->watch, p.node, p.k, &pin, &why);
+		epd_pin_free(pin);
+	} else if (k->text && !(k->how & EPD_FS_UNSIZED)) {
+		rc = k->text(fs, at, &b, &why);
+		epd_buf_free(&b);
+	}
+	if (rc >= 0)
+		return -ENODATA;
+	epd_buf_str(out, *why.text ? why.text : epd_strerror(rc));
+	return 0;
+}
+
+int
+epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
+    struct epd_buf *out)
+{
+	struct epd_fs_workflow *w;
+	struct epd_fs_page p;
+	const size_t had = out->n;
+	int rc;
+
+	/* Who asks for labels and lists of access once need not ask again. */
+	if (strncmp(name, "user.", 5))
+		return -EOPNOTSUPP;
+	if (strncmp(name, PREFIX, strlen(PREFIX)))
+		return -ENODATA;
+	name += strlen(PREFIX);
+	if (!strcmp(name, "error"))
+		return trouble(fs, at, out);
+	if (at->kind != EPD_FS_PAGE)
+		return -ENODATA;
+	if ((rc = epd_fs_page(fs, &at->id, &p, &w)) < 0)
+		return rc;
+	value(&p, name, out);
+	return out->failed ? -ENOMEM : out->n > had ? 0 : -ENODATA;
+}
+
+int
+epd_fs_xattrs(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out)
+{
+	struct epd_buf why = {0};
+
+	if (at->kind == EPD_FS_PAGE)
+		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+			epd_buf_str(out, PREFIX);
+			epd_buf_put(out, names[i], strlen(names[i]) + 1);
+		}
+	if (trouble(fs, at, &why) == 0)
+		epd_buf_put(out, PREFIX "error", sizeof PREFIX "error");
+	epd_buf_free(&why);
+	return out->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,241 @@
+/* handle.c - open files. */
+#include "fs/handle.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "fs/hands.h"
+
+static int
+new_handle(struct epd_fs_handle **out, const struct epd_fs_at *at,
+    uint64_t ino)
+{
+	struct epd_fs_handle *h = epd_calloc(1, sizeof *h);
+
+	if (!h)
+		return -ENOMEM;
+	h->at = *at;
+	h->ino = ino;
+	h->fd = -1;
+	pthread_mutex_init(&h->lock, NULL);
+	*out = h;
+	return 0;
+}
+
+void
+epd_fs_handle_close(struct epd_fs_handle *h)
+{
+	if (!h)
+		return;
+	epd_buf_free(&h->text);
+	epd_buf_free(&h->names);
+	epd_free(h->item);
+	epd_pin_free(h->pin);
+	epd_fs_talk_close(h->talk);
+	if (h->fd >= 0)
+		close(h->fd);
+	pthread_mutex_destroy(&h->lock);
+	epd_free(h);
+}
+
+static int
+open_page(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
+{
+	struct epd_fs_workflow *w;
+	struct epd_fs_page p;
+	int rc = epd_fs_page(fs, &h->at.id, &p, &w);
+
+	/* What was learned of it may be known while its workflow is shut. */
+	if (rc == 0)
+		rc = epd_fs_workflow(fs, w->name, &w, why);
+	if (rc == 0)
+		rc = w->watch ? epd_watch_pin(w->watch, p.node, p.k, &h->pin,
+		    why) : EPD_ENOTHING;
+	return rc;
+}
+
+/* Streams and writers hold nothing; the rest is settled now. */
+static int
+settle(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(h->at.kind);
+	uint64_t n;
+
+	if (h->at.kind == EPD_FS_PAGE)
+		return open_page(h, fs, why);
+	if (h->at.kind == EPD_FS_BLOB) {
+		h->fd = epd_feature_blob(fs->store->features, &h->at.id);
+		return h->fd == -ENOENT ? epd_why(why, -ENODATA, "its rows "
+		    "are not kept") : h->fd < 0 ? h->fd : 0;
+	}
+	if (!k->text)
+		return k->size ? k->size(fs, &h->at, &n) : 0;
+	return k->text(fs, &h->at, &h->text, why);
+}
+
+int
+epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
+    const struct epd_fs_at *at, uint64_t ino, struct epd_why *why)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
+	struct epd_fs_handle *h;
+	int rc = new_handle(&h, at, ino);
+
+	if (rc < 0)
+		return rc;
+	if (k->how & EPD_FS_WRITES) {
+		rc = epd_fs_talk_open(&h->talk, fs, at);
+	} else if (k->how & EPD_FS_UNSIZED) {
+		rc = k->text(fs, at, &h->text, why);
+	} else {
+		pthread_mutex_lock(&fs->lock);
+		epd_fs_sync(fs);
+		rc = settle(h, fs, why);
+		pthread_mutex_unlock(&fs->lock);
+	}
+	if (rc < 0) {
+		epd_fs_handle_close(h);
+		return rc;
+	}
+	*out = h;
+	return 0;
+}
+
+struct listing {
+	struct epd_fs_handle *h;
+	size_t cap;
+};
+
+static int
+entry(void *arg, const char *name, const struct epd_fs_at *at)
+{
+	struct listing *l = arg;
+	struct epd_fs_handle *h = l->h;
+
+	if (h->items == l->cap) {
+		size_t cap = l->cap ? 2 * l->cap : 32;
+		void *p = epd_realloc(h->item, cap * sizeof *h->item);
+
+		if (!p)
+			return -ENOMEM;
+		h->item = p;
+		l->cap = cap;
+	}
+	h->item[h->items++] = (struct epd_fs_item){ *at, h->names.n };
+	epd_buf_put(&h->names, name, strlen(name) + 1);
+	return h->names.failed ? -ENOMEM : 0;
+}
+
+int
+epd_fs_handle_opendir(struct epd_fs_handle **out, struct epd_fs *fs,
+    const struct epd_fs_at *at, uint64_t ino)
+{
+	struct listing l = {0};
+	int rc = new_handle(&l.h, at, ino);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = epd_fs_list(fs, at, entry, &l);
+	pthread_mutex_unlock(&fs->lock);
+	/* A workflow to which nothing was written yet has nothing in it. */
+	if (rc < 0 && !(rc == EPD_ENOSTATE && !at->state)) {
+		epd_fs_handle_close(l.h);
+		return rc;
+	}
+	*out = l.h;
+	return 0;
+}
+
+static struct epd_fs_stream *
+stream(struct epd_fs_handle *h, struct epd_fs *fs)
+{
+	struct epd_fs_workflow *w;
+	int is_log = h->at.kind == EPD_FS_LOG;
+
+	if (!*h->at.workflow)
+		return &fs->events;
+	if ((is_log ? epd_fs_followed : epd_fs_workflow)(fs, h->at.workflow,
+	    &w, NULL) < 0)
+		return NULL;
+	return is_log ? &w->log : &w->events;
+}
+
+/* What grew since it was opened is shown, if it still begins alike. */
+static void
+read_on(struct epd_fs_handle *h, struct epd_fs *fs)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(h->at.kind);
+	struct epd_buf b = {0};
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	if (k->text(fs, &h->at, &b, NULL) == 0 && b.n > h->text.n &&
+	    !memcmp(b.p, h->text.p, h->text.n)) {
+		struct epd_buf old = h->text;
+
+		h->text = b;
+		b = old;
+	}
+	pthread_mutex_unlock(&fs->lock);
+	epd_buf_free(&b);
+}
+
+static ssize_t
+read_text(struct epd_fs_handle *h, struct epd_fs *fs, void *p, size_t n,
+    uint64_t off)
+{
+	pthread_mutex_lock(&h->lock);
+	if (epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS && !h->at.version &&
+	    off >= h->text.n)
+		read_on(h, fs);
+	if (off >= h->text.n)
+		n = 0;
+	else if (n > h->text.n - off)
+		n = (size_t)(h->text.n - off);
+	if (n)
+		memcpy(p, h->text.p + off, n);
+	if (off + n > h->seen)
+		h->seen = off + n;
+	pthread_mutex_unlock(&h->lock);
+	return (ssize_t)n;
+}
+
+static int
+is_stream(const struct epd_fs_handle *h)
+{
+	return h->at.kind == EPD_FS_LOG || h->at.kind == EPD_FS_EVENTS;
+}
+
+ssize_t
+epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs, void *p,
+    size_t n, uint64_t off)
+{
+	struct epd_fs_stream *s;
+
+	if (h->fd >= 0)
+		return epd_file_pread(h->fd, p, n, off);
+	if (!is_stream(h))
+		return read_text(h, fs, p, n, off);
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	s = stream(h, fs);
+	n = s ? epd_fs_stream_read(s, off, p, n) : 0;
+	if (off + n > h->seen)
+		h->seen = off + n;
+	pthread_mutex_unlock(&fs->lock);
+	return (ssize_t)n;
+}
+
+uint64_t
+epd_fs_handle_size(struct epd_fs_handle *h, struct epd_fs *fs)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(h->at.kind);
+	uint64_t n;
+
+	return k->size && k->size(fs, &h->at, &n) == 0 ? n : h->text.n;
+}

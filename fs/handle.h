@@ -1,0 +1,42 @@
+/*
+ * handle.h - an open file or directory: what it shows is settled when it is opened,
+ * but for what grows, which is read on at its end.
+ */
+#ifndef EPD_FS_HANDLE_H
+#define EPD_FS_HANDLE_H
+
+#include "fs/world.h"
+
+struct epd_fs_item {
+	struct epd_fs_at at;
+	size_t name;			/* where in names */
+};
+
+struct epd_fs_handle {
+	struct epd_fs_at at;
+	uint64_t ino;
+	pthread_mutex_t lock;		/* of text */
+	struct epd_buf text;		/* a rendered file */
+	struct epd_pin *pin;		/* a page */
+	int fd;				/* a blob, or -1 */
+	int backing;			/* the kernel's id of fd, or 0 */
+	struct epd_fs_talk *talk;	/* say, ctl */
+	struct epd_fs_item *item;	/* a directory */
+	size_t items;
+	struct epd_buf names;
+	uint64_t seen;			/* of what grows: read up to here */
+};
+
+/* Open what at shows.  Takes the lock, but not while it proves a workflow. */
+int epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
+    const struct epd_fs_at *at, uint64_t ino, struct epd_why *why);
+int epd_fs_handle_opendir(struct epd_fs_handle **out, struct epd_fs *fs,
+    const struct epd_fs_at *at, uint64_t ino);
+void epd_fs_handle_close(struct epd_fs_handle *h);
+/* At most n bytes at off into p: how many, or -errno.  Not of pages. */
+ssize_t epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs,
+    void *p, size_t n, uint64_t off);
+/* What can be read of it now, in bytes from its start.  Under the lock. */
+uint64_t epd_fs_handle_size(struct epd_fs_handle *h, struct epd_fs *fs);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * hands.h - what the mount does to the store: the commands' verbs.  What is quick is
+ * done in process, on a handle of its own; what computes is a command that
+ * runs as a job, so that the daemon never loads a model.
+ *
+ * None of these is called under fs->lock, but find and list of forks.  What a
+ * verb did is seen by the next epd_fs_sync as anybody's would be.
+ */
+#ifndef EPD_FS_HANDS_H
+#define EPD_FS_HANDS_H
+
+#include <sys/types.h>
+
+#include "fs/world.h"
+
+struct epd_fs_hands;
+
+/* Not called for a mount that is read-only.  Owns: the caller owns *out. */
+int epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
+    struct epd_why *why);
+/* Jobs that run are ended (SIGINT: what was drawn is kept) and waited for, 5 s at most. */
+void epd_fs_hands_close(struct epd_fs_hands *h);
+
+/*
+ * forks/NAME: branches that were made here by mkdir, while the mount lasts.  Under
+ * the lock.
+ */
+int epd_fs_find_fork(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name, struct epd_fs_at *out);
+int epd_fs_list_forks(struct epd_fs *fs, const struct epd_fs_at *dir,
+    epd_fs_entry_fn *fn, void *arg);
+
+/*
+ * mkdir in workflows (a new workflow) and in forks (a branch of that state).
+ * Fails: -EEXIST, -EINVAL (a name that cannot be), -EROFS, as the verbs;
+ * -EPERM everywhere else.
+ */
+int epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name);
+/*
+ * rmdir of a state, by either of its names (released), or of a workflow that has no
+ * states.  -ENOENT, -ENOTEMPTY, -EBUSY, -EPERM, as the verbs.
+ */
+int epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name);
+
+/*
+ * An open say or ctl, which outlives the state it was opened on.
+ *
+ * say: what is written until close is one user turn, 1 MiB at most.
+ * ctl: each line written is a verb; its answer is there to be read on the same
+ * descriptor, once, and answers come in order.  A verb that is refused makes the
+ * write fail, and the answer is the sentence.
+ */
+struct epd_fs_talk;
+int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
+    const struct epd_fs_at *at);
+/* n bytes taken, or an error: none were. */
+int epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n);
+/* close(2): a say begins its job.  Called once for each close of a copy of the descriptor. */
+int epd_fs_talk_flush(struct epd_fs_talk *t);
+/*
+ * Answers not yet read, at most n bytes: handed to done, now or, if a `wait` is
+ * under way, when that is over.  Nothing to answer: n is 0.  done may be called from
+ * any thread, under no lock, and exactly once; cancel makes that soon (-EINTR).
+ */
+typedef void epd_fs_answer_fn(void *arg, int rc, struct epd_span text);
+void epd_fs_talk_read(struct epd_fs_talk *t, size_t n, epd_fs_answer_fn *done,
+    void *arg);
+void epd_fs_talk_cancel(struct epd_fs_talk *t, void *arg);
+/* 1: a read would be answered at once. */
+int epd_fs_talk_ready(struct epd_fs_talk *t);
+void epd_fs_talk_close(struct epd_fs_talk *t);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * mount.c - a session from mount to unmount.
+ *
+ * Descriptors are closed on exec, /dev/fuse before all: a job that outlived a
+ * killed daemon with it would keep the mount from ending.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "fs/hands.h"
+#include "fs/notice.h"
+#include "fs/pass.h"
+#include "fs/text.h"
+
+static int
+options(struct fuse_args *args, const struct epd_fs_options *o)
+{
+	struct epd_buf b = {0};
+	int rc;
+
+	epd_buf_fmt(&b, "fsname=%s,subtype=epd,nosuid,nodev,noatime,max_read=%d",
+	    "epd", EPD_FS_READ);
+	if (o->allow_other)
+		epd_buf_str(&b, ",allow_other,default_permissions");
+	if (o->read_only)
+		epd_buf_str(&b, ",ro");
+	if (o->kernel && *o->kernel)
+		epd_buf_fmt(&b, ",%s", o->kernel);
+	rc = fuse_opt_add_arg(args, "epd-mount") < 0 ||
+	    fuse_opt_add_arg(args, "-o") < 0 ||
+	    fuse_opt_add_arg(args, epd_buf_cstr(&b)) < 0 || b.failed;
+	epd_buf_free(&b);
+	return rc ? -ENOMEM : 0;
+}
+
+/* Many workflows are held open at once. */
+static void
+more_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max < 65536 ? r.rlim_max : 65536;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+/* The kernel asks for 128 KiB at a time unless it is told otherwise; root can. */
+static void
+read_ahead(dev_t dev)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb",
+	    major(dev), minor(dev));
+	if ((fd = open(path, O_WRONLY | O_CLOEXEC)) < 0)
+		return;
+	(void)!write(fd, "1024", 4);
+	close(fd);
+}
+
+/* The device of the mount at a path, without asking who serves it. */
+static dev_t
+device_of(const char *path)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[8192], at[4096];
+	unsigned maj, min;
+	dev_t dev = 0;
+
+	/* The last one there lies on top.  Spaces are written in octal. */
+	while (f && fgets(line, sizeof line, f)) {
+		char plain[4096];
+		size_t n = 0;
+
+		if (sscanf(line, "%*d %*d %u:%u %*s %4095s", &maj, &min,
+		    at) != 3)
+			continue;
+		for (const char *p = at; *p; n++)
+			if (*p == '\\' && p[1] && p[2] && p[3]) {
+				plain[n] = (char)((p[1] - '0') * 64 +
+				    (p[2] - '0') * 8 + p[3] - '0');
+				p += 4;
+			} else {
+				plain[n] = *p++;
+			}
+		plain[n] = '\0';
+		if (!strcmp(plain, path))
+			dev = makedev(maj, min);
+	}
+	if (f)
+		fclose(f);
+	return dev;
+}
+
+static int
+is_place(const struct epd_fs_options *o, struct epd_why *why)
+{
+	struct stat st;
+
+	if (stat(o->mountpoint, &st) < 0)
+		return epd_why(why, -errno, "%s: %s", o->mountpoint,
+		    errno == ENOTCONN ? "a mount whose daemon is gone; "
+		    "epd-mount -u clears it" : strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return epd_why(why, -ENOTDIR, "%s: not a directory",
+		    o->mountpoint);
+	if (access("/dev/fuse", F_OK) < 0)
+		return epd_why(why, EPD_EUNSUPPORTED, "no /dev/fuse here");
+	return 0;
+}
+
+static int
+serve(struct epd_fs_mount *m, struct epd_why *why)
+{
+	struct fuse_loop_config *loop = fuse_loop_cfg_create();
+	pthread_t notices;
+	int rc;
+
+	if (!loop)
+		return epd_why(why, -ENOMEM, "no memory");
+	fuse_loop_cfg_set_max_threads(loop, 16);
+	fuse_loop_cfg_set_idle_threads(loop, 4);
+	m->dev = device_of(m->fs.o.mountpoint);
+	read_ahead(m->dev);
+	epd_fs_pass_start(m);
+	rc = epd_fs_notice_start(m, &notices);
+	if (rc == 0) {
+		rc = fuse_session_loop_mt(m->se, loop);
+		epd_fs_notice_stop(m, notices);
+	}
+	fuse_loop_cfg_destroy(loop);
+	/* A signal is how it is asked to end; -ENODEV: it was unmounted. */
+	return rc >= 0 || rc == -ENODEV ? 0 : epd_why(why, rc, "%s",
+	    strerror(-rc));
+}
+
+static int
+mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
+{
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_lowlevel_ops ops = {0};
+	int rc = options(&args, &m->fs.o);
+
+	epd_fs_look_ops(&ops);
+	epd_fs_write_ops(&ops);
+	epd_fs_poll_ops(&ops);
+	if (rc == 0)
+		m->se = fuse_session_new(&args, &ops, sizeof ops, m);
+	fuse_opt_free_args(&args);
+	if (!m->se)
+		return epd_why(why, rc < 0 ? rc : EPD_EUSAGE,
+		    "mount options: %s", rc < 0 ? "no memory" :
+		    "not understood");
+	if (fuse_set_signal_handlers(m->se) < 0 ||
+	    fuse_session_mount(m->se, m->fs.o.mountpoint) < 0) {
+		rc = epd_why(why, -EPERM, "%s: cannot be mounted on",
+		    m->fs.o.mountpoint);
+	} else {
+		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
+		rc = serve(m, why);
+		fuse_session_unmount(m->se);
+	}
+	fuse_remove_signal_handlers(m->se);
+	fuse_session_destroy(m->se);
+	return rc;
+}
+
+int
+epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
+    void *arg, struct epd_why *why)
+{
+	struct epd_fs_mount m = {
+		.fs = { .o = *o, .notify = -1, .wake = -1 },
+		.ready = ready, .arg = arg, .touch = -1,
+	};
+	int rc = is_place(o, why);
+
+	if (rc < 0)
+		return rc;
+	more_files();
+	m.fs.o.store.look = 1;
+	m.fs.o.store.still = o->read_only;
+	pthread_mutex_init(&m.fs.lock, NULL);
+	epd_fs_toucher_start(&m);
+	if ((rc = epd_fs_world_open(&m.fs, why)) == 0 && !o->read_only)
+		rc = epd_fs_hands_open(&m.fs.hands, &m.fs, why);
+	if (rc == 0)
+		rc = mount_and_serve(&m, why);
+	epd_fs_hands_close(m.fs.hands);
+	epd_fs_tongue_close(&m.fs);
+	epd_fs_world_close(&m.fs);
+	epd_fs_toucher_stop(&m);
+	pthread_mutex_destroy(&m.fs.lock);
+	return rc;
+}

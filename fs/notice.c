@@ -1,0 +1,342 @@
+/*
+ * notice.c - telling of changes: attributes called back from the kernel, polls
+ * woken, and files touched so that inotify speaks.
+ *
+ * The kernel tells inotify only of what is done to a file through its own mount.
+ * So a child of ours, the toucher, truncates files that changed, which does nothing to
+ * them.  It is a process, since one that waits for a file system it serves itself
+ * cannot be killed; and it opens the mount anew each time, so that it keeps
+ * nobody from unmounting, and looks that it is still this one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "fs/hands.h"
+#include "fs/notice.h"
+#include "fs/text.h"
+
+enum { PAUSE_NS = 5000000 };	/* between rounds: changes come in bursts */
+
+/* ---- polls ---- */
+
+void
+epd_fs_unpoll(struct epd_fs_mount *m, struct epd_fs_handle *h)
+{
+	struct epd_fs_poller **at, *p;
+
+	pthread_mutex_lock(&m->fs.lock);
+	for (at = &m->poller; (p = *at);) {
+		if (p->h != h) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		fuse_pollhandle_destroy(p->ph);
+		epd_free(p);
+	}
+	pthread_mutex_unlock(&m->fs.lock);
+}
+
+static unsigned
+events(struct epd_fs_mount *m, struct epd_fs_handle *h)
+{
+	if (h->talk)
+		return POLLOUT | (epd_fs_talk_ready(h->talk) ? POLLIN : 0);
+	if (!(epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS))
+		return POLLIN | POLLOUT;
+	return epd_fs_handle_size(h, &m->fs) > h->seen ? POLLIN | POLLPRI : 0;
+}
+
+static void
+op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+    struct fuse_pollhandle *ph)
+{
+	struct epd_fs_mount *m = epd_fs_mount_of(req);
+	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
+	struct epd_fs_poller *p = NULL;
+	unsigned now;
+
+	(void)ino;
+	if (ph) {
+		epd_fs_unpoll(m, h);
+		if (!(p = epd_calloc(1, sizeof *p)))
+			fuse_pollhandle_destroy(ph);
+	}
+	pthread_mutex_lock(&m->fs.lock);
+	if (p) {
+		p->ph = ph;
+		p->h = h;
+		p->next = m->poller;
+		m->poller = p;
+	}
+	epd_fs_sync(&m->fs);
+	now = events(m, h);
+	pthread_mutex_unlock(&m->fs.lock);
+	fuse_reply_poll(req, now);
+}
+
+void
+epd_fs_poll_ops(struct fuse_lowlevel_ops *ops)
+{
+	ops->poll = op_poll;
+}
+
+/* Those with something to read, taken off the list. */
+static struct epd_fs_poller *
+woken(struct epd_fs_mount *m)
+{
+	struct epd_fs_poller **at = &m->poller, *p, *out = NULL;
+
+	while ((p = *at)) {
+		if (!(events(m, p->h) & POLLIN)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		p->next = out;
+		out = p;
+	}
+	return out;
+}
+
+/* ---- the toucher ---- */
+
+static int
+is_mount(int fd, dev_t dev)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dev;
+}
+
+/* Each message is a device number and a path beneath the mount. */
+struct touch {
+	dev_t dev;
+	char path[1024];
+};
+
+static void
+touch(const char *mountpoint, const struct touch *t)
+{
+	char self[32];
+	int dir = open(mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+
+	if (is_mount(dir, t->dev))
+		fd = openat(dir, t->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (is_mount(fd, t->dev)) {
+		snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+		(void)!truncate(self, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (dir >= 0)
+		close(dir);
+}
+
+static _Noreturn void
+toucher(const char *mountpoint, int from)
+{
+	struct touch t;
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	/* The daemon is what is stopped; this ends with it. */
+	sigaction(SIGINT, &ignore, NULL);
+	sigaction(SIGTERM, &ignore, NULL);
+	sigaction(SIGHUP, &ignore, NULL);
+	(void)!chdir("/");
+	while (read(from, &t, sizeof t) == sizeof t)
+		touch(mountpoint, &t);
+	_exit(0);
+}
+
+void
+epd_fs_toucher_start(struct epd_fs_mount *m)
+{
+	int pipe_[2];
+
+	m->touch = -1;
+	m->toucher = -1;
+	if (pipe2(pipe_, O_CLOEXEC | O_DIRECT) < 0)
+		return;
+	if ((m->toucher = fork()) == 0) {
+		close(pipe_[1]);
+		toucher(m->fs.o.mountpoint, pipe_[0]);
+	}
+	close(pipe_[0]);
+	if (m->toucher < 0) {
+		close(pipe_[1]);
+		return;
+	}
+	m->touch = pipe_[1];
+	(void)fcntl(m->touch, F_SETFL, O_NONBLOCK);
+}
+
+void
+epd_fs_toucher_stop(struct epd_fs_mount *m)
+{
+	if (m->touch >= 0)
+		close(m->touch);
+	if (m->toucher > 0)
+		waitpid(m->toucher, NULL, 0);
+	m->touch = -1;
+}
+
+/* Files that change without their workflow's state being another one. */
+static int
+is_watched(const struct epd_fs_at *at)
+{
+	switch (at->kind) {
+	case EPD_FS_EVENTS: case EPD_FS_LOG:
+		return 1;
+	case EPD_FS_STATE_JSON: case EPD_FS_STATUS: case EPD_FS_VERSION_NO:
+	case EPD_FS_EPOCH: case EPD_FS_TEXT: case EPD_FS_TOKENS:
+	case EPD_FS_MESSAGES:
+		return !at->version;
+	default:
+		return 0;
+	}
+}
+
+/* A number that is another when the file is. */
+static uint64_t
+shows(struct epd_fs *fs, const struct epd_fs_node *n)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(n->at.kind);
+	struct epd_watch *w;
+	struct epd_state st;
+	uint64_t size = 0;
+
+	if (k->how & EPD_FS_GROWS && k->size(fs, &n->at, &size) < 0)
+		return 0;
+	if (!n->at.state)
+		return size + 1;
+	if (epd_fs_watch(fs, &n->at, &w, NULL) < 0 ||
+	    epd_shard_state(epd_watch_shard(w), n->at.state, &st) < 0)
+		return 0;
+	return (st.epoch << 32) + size + 1;
+}
+
+struct round {
+	struct epd_fs_mount *m;
+	struct touch *touch;
+	size_t n, cap;
+};
+
+static int
+path_of(const struct epd_fs_node *n, char *out, size_t room)
+{
+	size_t at = room - 1, len;
+
+	out[at] = '\0';
+	for (; n->up; n = n->up) {
+		len = strlen(n->name);
+		if (len + 1 > at)
+			return -1;
+		at -= len;
+		memcpy(out + at, n->name, len);
+		if (n->up->up)
+			out[--at] = '/';
+	}
+	memmove(out, out + at, room - at);
+	return 0;
+}
+
+static void
+look_at(void *arg, struct epd_fs_node *n)
+{
+	struct round *r = arg;
+	uint64_t now;
+
+	if (!n->lookups || !is_watched(&n->at))
+		return;
+	now = shows(&r->m->fs, n);
+	if (now == n->shown || !now)
+		return;
+	if (n->shown && r->n < r->cap && path_of(n, r->touch[r->n].path,
+	    sizeof r->touch[r->n].path) == 0)
+		r->n++;
+	n->shown = now;
+}
+
+/* ---- the thread ---- */
+
+enum { TOUCHES = 256 };		/* a round */
+
+static void
+tell(struct epd_fs_mount *m, struct touch *touches)
+{
+	struct round r = { m, touches, 0, TOUCHES };
+	struct epd_fs_poller *p, *next;
+	uint64_t *cold;
+	size_t n;
+
+	pthread_mutex_lock(&m->fs.lock);
+	epd_fs_sync(&m->fs);
+	cold = m->fs.cold;
+	n = m->fs.ncold;
+	m->fs.cold = NULL;
+	m->fs.ncold = m->fs.colds = 0;
+	p = woken(m);
+	if (m->touch >= 0)
+		epd_fs_node_each(&m->fs.nodes, look_at, &r);
+	pthread_mutex_unlock(&m->fs.lock);
+	for (size_t i = 0; i < n; i++)
+		fuse_lowlevel_notify_inval_inode(m->se, cold[i], -1, 0);
+	epd_free(cold);
+	for (; p; p = next) {
+		next = p->next;
+		fuse_lowlevel_notify_poll(p->ph);
+		fuse_pollhandle_destroy(p->ph);
+		epd_free(p);
+	}
+	for (size_t i = 0; i < r.n; i++) {
+		touches[i].dev = m->dev;
+		(void)!write(m->touch, touches + i, sizeof *touches);
+	}
+}
+
+static void *
+notices(void *arg)
+{
+	struct epd_fs_mount *m = arg;
+	struct touch *touches = epd_calloc(TOUCHES, sizeof *touches);
+	struct pollfd fd[] = {
+		{ .fd = m->fs.wake, .events = POLLIN },
+		{ .fd = m->fs.notify, .events = POLLIN },
+	};
+	uint64_t n;
+
+	while (touches && !__atomic_load_n(&m->stopping, __ATOMIC_ACQUIRE)) {
+		if (poll(fd, m->fs.notify < 0 ? 1 : 2, m->fs.notify < 0 ? 500 :
+		    -1) < 0 && errno != EINTR)
+			break;
+		(void)!read(m->fs.wake, &n, sizeof n);
+		tell(m, touches);
+		epd_clock_sleep_ns(PAUSE_NS);
+	}
+	epd_free(touches);
+	return NULL;
+}
+
+int
+epd_fs_notice_start(struct epd_fs_mount *m, pthread_t *out)
+{
+	return -pthread_create(out, NULL, notices, m);
+}
+
+void
+epd_fs_notice_stop(struct epd_fs_mount *m, pthread_t t)
+{
+	__atomic_store_n(&m->stopping, 1, __ATOMIC_RELEASE);
+	(void)!write(m->fs.wake, &(uint64_t){ 1 }, 8);
+	pthread_join(t, NULL);
+}

@@ -1,0 +1,343 @@
+/*
+ * state.c - what is told of a state, or of one of its versions.  A version's files
+ * leave out what may change: who else uses its pages, and where they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "fs/text.h"
+
+static int
+done(const struct epd_buf *b)
+{
+	return b->failed ? -ENOMEM : 0;
+}
+
+struct sheet {
+	const struct epd_fs_at *at;
+	struct epd_fs_workflow *w;
+	struct epd_buf *out;
+};
+
+/* ---- json ---- */
+
+static void
+sampling(struct epd_jw *w, const struct epd_sampling *s)
+{
+	epd_jw_begin(w, "sampling", '{');
+	epd_jw_real(w, "temp", s->temp);
+	epd_jw_int(w, "top_k", s->top_k);
+	epd_jw_real(w, "top_p", s->top_p);
+	epd_jw_real(w, "repeat_penalty", s->penalty);
+	epd_jw_uint(w, "seed", s->seed);
+	epd_jw_end(w, '}');
+}
+
+static int
+page_name(void *arg, const struct epd_page_sight *p)
+{
+	struct epd_jw *w = arg;
+
+	epd_jw_begin(w, NULL, '{');
+	epd_jw_hex(w, "kv_page_id", p->ref->name.b, EPD_NAME);
+	epd_jw_uint(w, "rows", p->ref->rows);
+	epd_jw_end(w, '}');
+	return 0;
+}
+
+static int
+version_json(void *arg, const struct epd_sight *v)
+{
+	struct sheet *x = arg;
+	struct epd_jw w = { .out = x->out };
+	char name[EPD_REF_TEXT];
+	int rc;
+
+	epd_jw_begin(&w, NULL, '{');
+	epd_jw_int(&w, "schema_version", 1);
+	epd_jw_str(&w, "kind", "version");
+	epd_jw_str(&w, "state_id", epd_ref_format(name, v->line.workflow,
+	    v->line.state, 0));
+	epd_jw_uint(&w, "version_id", v->version);
+	epd_jw_uint(&w, "written_ms", v->head->wall_ms);
+	epd_jw_uint(&w, "tokens", v->line.tokens);
+	epd_jw_int(&w, "next_position", v->head->next_pos);
+	epd_jw_str(&w, "turn", epd_turn_name(v->head->turn));
+	epd_jw_str(&w, "finish", epd_finish_name(v->head->finish));
+	sampling(&w, &v->head->sampling);
+	epd_jw_begin(&w, "images", '[');
+	for (uint32_t i = 0; i < v->line.images; i++) {
+		epd_jw_begin(&w, NULL, '{');
+		epd_jw_hex(&w, "image_id", v->images[i].fp.b, EPD_NAME);
+		epd_jw_uint(&w, "at", v->images[i].at);
+		epd_jw_end(&w, '}');
+	}
+	epd_jw_end(&w, ']');
+	epd_jw_begin(&w, "kv_pages", '[');
+	rc = epd_watch_table(x->w->watch, x->at->state, x->at->version,
+	    page_name, &w, NULL);
+	epd_jw_end(&w, ']');
+	epd_jw_end(&w, '}');
+	return rc < 0 ? rc : done(x->out);
+}
+
+/* The workflow, if there is anything in it. */
+static int
+open_sheet(struct epd_fs *fs, struct sheet *x, struct epd_why *why)
+{
+	int rc = epd_fs_workflow(fs, x->at->workflow, &x->w, why);
+
+	return rc < 0 ? rc : x->w->watch ? 0 : EPD_ENOSTATE;
+}
+
+int
+epd_fs_json(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct sheet x = { .at = at, .out = out };
+	int rc = open_sheet(fs, &x, why);
+
+	if (rc == 0 && at->kind == EPD_FS_VERSION_JSON)
+		rc = epd_watch_state(x.w->watch, at->state, at->version,
+		    version_json, &x, why);
+	else if (rc == 0)
+		rc = epd_watch_json(x.w->watch, at->state, at->version, out,
+		    why);
+	if (rc == 0)
+		epd_buf_str(out, "\n");
+	return rc < 0 ? rc : done(out);
+}
+
+/* ---- fields ---- */
+
+static void
+time_left(struct epd_buf *out, uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[32];
+	struct tm tm;
+
+	if (ms && gmtime_r(&t, &tm) &&
+	    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		epd_buf_fmt(out, "%s\n", text);
+	else
+		epd_buf_str(out, "never\n");
+}
+
+static int
+field(void *arg, const struct epd_sight *v)
+{
+	struct sheet *x = arg;
+	const struct epd_sampling *s = &v->head->sampling;
+	struct epd_buf *out = x->out;
+	uint8_t shard[16];
+	char hex[33];
+
+	switch (x->at->kind) {
+	case EPD_FS_STATUS:
+		epd_buf_fmt(out, "%s\n", v->line.status);
+		break;
+	case EPD_FS_VERSION_NO:
+		epd_buf_fmt(out, "%u\n", v->version);
+		break;
+	case EPD_FS_EPOCH:
+		epd_buf_fmt(out, "%llu\n", (unsigned long long)v->state->epoch);
+		break;
+	case EPD_FS_REASON:
+		epd_buf_fmt(out, "%s\n", epd_fs_reason(x->w, x->at->state));
+		break;
+	case EPD_FS_TTL:
+		time_left(out, v->line.ttl_deadline_ms);
+		break;
+	case EPD_FS_OWNER:
+		epd_shard_uuid(epd_watch_shard(x->w->watch), shard);
+		epd_hex_format(hex, shard, sizeof shard);
+		epd_buf_fmt(out, "%s\n", hex);
+		break;
+	default:
+		epd_buf_fmt(out, "temp %g\ntop_k %d\ntop_p %g\n"
+		    "repeat_penalty %g\nseed %llu\n", (double)s->temp,
+		    s->top_k, (double)s->top_p, (double)s->penalty,
+		    (unsigned long long)s->seed);
+		break;
+	}
+	return done(out);
+}
+
+int
+epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct sheet x = { .at = at, .out = out };
+	int rc = at->kind == EPD_FS_REASON ? epd_fs_followed(fs,
+	    at->workflow, &x.w, why) : open_sheet(fs, &x, why);
+
+	if (rc == 0 && !x.w->watch)
+		rc = EPD_ENOSTATE;
+	return rc < 0 ? rc : epd_watch_state(x.w->watch, at->state,
+	    at->version, field, &x, why);
+}
+
+/* ---- tokens and words ---- */
+
+int
+epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct sheet x = { .at = at, .out = out };
+	int32_t *ids = NULL;
+	uint64_t n = 0;
+	int rc = open_sheet(fs, &x, why);
+
+	if (rc == 0)
+		rc = epd_watch_tokens(x.w->watch, at->state, at->version, &ids,
+		    &n, why);
+	for (uint64_t i = 0; rc == 0 && i < n; i++)
+		epd_buf_fmt(out, "%d\n", ids[i]);
+	epd_free(ids);
+	return rc < 0 ? rc : done(out);
+}
+
+struct epd_fs_tongue {
+	struct epd_fs_tongue *next;
+	struct epd_tokenizer *t;
+	struct timespec changed;	/* its file */
+	ino_t ino;
+	char model[];
+};
+
+void
+epd_fs_tongue_close(struct epd_fs *fs)
+{
+	while (fs->tongue) {
+		struct epd_fs_tongue *t = fs->tongue;
+
+		fs->tongue = t->next;
+		epd_tokenizer_close(t->t);
+		epd_free(t);
+	}
+}
+
+static int
+is_as_it_was(const struct epd_fs_tongue *t, const struct stat *st)
+{
+	return t->ino == st->st_ino &&
+	    t->changed.tv_sec == st->st_mtim.tv_sec &&
+	    t->changed.tv_nsec == st->st_mtim.tv_nsec;
+}
+
+int
+epd_fs_tokenizer(struct epd_fs *fs, const char *model,
+    const struct epd_tokenizer **out, struct epd_why *why)
+{
+	struct epd_fs_tongue **at = &fs->tongue, *t;
+	struct stat st;
+	int rc, fd = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	/* Gone out of reach is no damage: the words come back with it. */
+	if (fd < 0 || fstatat(fd, "tokenizer.json", &st, 0) < 0) {
+		rc = epd_why(why, -ENODATA, "%s: %s", model, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while (*at && strcmp((*at)->model, model))
+		at = &(*at)->next;
+	if (*at && !is_as_it_was(*at, &st)) {
+		t = *at;
+		*at = t->next;
+		epd_tokenizer_close(t->t);
+		epd_free(t);
+		at = &fs->tongue;
+	}
+	rc = 0;
+	if (!*at && !(t = epd_calloc(1, sizeof *t + strlen(model) + 1)))
+		rc = -ENOMEM;
+	else if (!*at) {
+		strcpy(t->model, model);
+		t->ino = st.st_ino;
+		t->changed = st.st_mtim;
+		if ((rc = epd_tokenizer_open(&t->t, fd, why)) < 0) {
+			epd_free(t);
+		} else {
+			t->next = fs->tongue;
+			fs->tongue = t;
+			at = &fs->tongue;
+		}
+	}
+	close(fd);
+	if (rc == 0)
+		*out = (*at)->t;
+	return rc;
+}
+
+/* What was drawn since the state's newest version, by a decode that is at it. */
+static void
+draft(struct epd_fs *fs, const struct epd_fs_at *at, uint32_t version,
+    struct epd_watch *w, struct epd_buf *out)
+{
+	(void)fs;
+	if (at->kind == EPD_FS_TEXT && !at->version && epd_watch_runs(w) >= 0)
+		(void)epd_draft_read(epd_watch_runs(w), at->state, version,
+		    out);
+}
+
+int
+epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct sheet x = { .at = at, .out = out };
+	const struct epd_tokenizer *t;
+	struct epd_state st;
+	int32_t *ids = NULL;
+	uint64_t n = 0;
+	int rc = open_sheet(fs, &x, why);
+
+	if (rc == 0)
+		rc = epd_shard_state(epd_watch_shard(x.w->watch), at->state,
+		    &st);
+	if (rc == 0)
+		rc = epd_fs_tokenizer(fs, st.model_path, &t, why);
+	if (rc == 0)
+		rc = epd_watch_tokens(x.w->watch, at->state, at->version, &ids,
+		    &n, why);
+	if (rc == 0)
+		rc = epd_transcript(out, t, ids, n, at->kind == EPD_FS_TEXT ?
+		    EPD_TRANSCRIPT_TEXT : EPD_TRANSCRIPT_MESSAGES);
+	if (rc == 0)
+		draft(fs, at, st.versions, x.w->watch, out);
+	epd_free(ids);
+	return rc < 0 ? rc : done(out);
+}
+
+int
+epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
+{
+	struct sheet x = { .at = at };
+	struct epd_glance g;
+	struct epd_state st;
+	uint64_t node, more;
+	int rc = open_sheet(fs, &x, NULL);
+
+	if (rc == 0)
+		rc = epd_shard_state(epd_watch_shard(x.w->watch), at->state,
+		    &st);
+	if (rc == 0)
+		rc = epd_shard_holds(epd_watch_shard(x.w->watch), at->state,
+		    at->version, &node);
+	if (rc == 0)
+		rc = epd_shard_glance(epd_watch_shard(x.w->watch), node, &g);
+	if (rc < 0 || !g.has_lengths)
+		return rc < 0 ? rc : -EAGAIN;
+	*out = at->kind == EPD_FS_TEXT ? g.text_bytes : g.messages_bytes;
+	if (at->kind == EPD_FS_TEXT && !at->version && epd_draft_size(
+	    epd_watch_runs(x.w->watch), at->state, st.versions, &more) == 0)
+		*out += more;
+	return 0;
+}

@@ -1,0 +1,237 @@
+/* text.c - what is not about one state: the store's files, links, hand-offs. */
+#include "fs/text.h"
+
+#include <errno.h>
+
+#include "base/alloc.h"
+
+static int
+done(const struct epd_buf *b)
+{
+	return b->failed ? -ENOMEM : 0;
+}
+
+int
+epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	(void)at;
+	(void)why;
+	epd_buf_fmt(out,
+	    "The store %s, as files.\n\n"
+	    "workflows/W/states/sN/  a state: text is the conversation, state.json all of it;\n"
+	    "                        tokens, messages.json, sampler, pages, features; a state's\n"
+	    "                        versions/K never change; parent and children are links\n"
+	    "workflows/W/            log (one JSON object a record; tail -f follows), events,\n"
+	    "                        check (proves the workflow when read), leases, handoffs\n"
+	    "pages/ID                a page's bytes; its link count is the states that use it\n"
+	    "features/ID/            an encoded picture: meta.json, blob, image.png\n"
+	    "tiers/T, metrics        where pages are kept; counters\n\n", fs->store->path);
+	epd_buf_str(out, fs->o.read_only ?
+	    "Mounted read-only.\n" :
+	    "mkdir workflows/W            a new workflow\n"
+	    "mkdir states/sN/forks/NAME   a branch; rmdir states/sN releases (rm -r does not)\n"
+	    "echo 'What is this?' >say    a turn: prefill and decode, streaming into text\n"
+	    "echo fork 4 >ctl; cat ctl    a verb, and its answer, on one descriptor:\n"
+	    "    exec 3<>states/s1/ctl; echo fork 4 >&3; cat <&3\n"
+	    "`echo help` says which verbs there are.  See epd-mount(1).\n");
+	return done(out);
+}
+
+int
+epd_fs_metrics(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	(void)at;
+	return epd_view_metrics(fs->store, 0, out, why);
+}
+
+int
+epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_watch **out, struct epd_why *why)
+{
+	struct epd_fs_workflow *w;
+	int rc = epd_fs_workflow(fs, at->workflow, &w, why);
+
+	if (rc == 0 && !w->watch)
+		rc = EPD_ENOSTATE;
+	if (rc == 0)
+		*out = w->watch;
+	return rc;
+}
+
+/* Who is at work on what: id, kind, ref, process, whether it stands. */
+int
+epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_watch *w;
+	struct epd_lease l = {0};
+	int rc = epd_fs_watch(fs, at, &w, why);
+
+	if (rc < 0)
+		return rc == EPD_ENOSTATE ? 0 : rc;
+	while (epd_shard_lease_next(epd_watch_shard(w), l.id, &l) == 0)
+		epd_buf_fmt(out, "%llu %s s%u@%u pid %u %s\n",
+		    (unsigned long long)l.id, epd_lease_name(l.kind), l.state,
+		    l.version, (unsigned)l.holder.pid,
+		    epd_shard_lease_stands(epd_watch_shard(w), &l) ? "stands" :
+		    "over");
+	return done(out);
+}
+
+/* ---- check ---- */
+
+static void
+fault(void *arg, const char *text)
+{
+	epd_buf_fmt(arg, "fault: %s\n", text);
+}
+
+static void
+litter(void *arg, enum epd_finding what, const char *text)
+{
+	epd_buf_fmt(arg, "%s: %s\n", what == EPD_LITTER ? "litter" : "foreign",
+	    text);
+}
+
+int
+epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_proof p = {0};
+	struct epd_findings f = { fault, litter, out };
+	struct epd_store *s;
+	int rc = epd_store_open(&s, &fs->o.store, why);
+
+	/* By a handle of its own, and without the lock: it reads every page. */
+	if (rc < 0)
+		return rc;
+	rc = epd_flow_prove(s, at->workflow, &f, &p, why);
+	epd_store_close(s);
+	if (rc < 0)
+		return rc;
+	epd_buf_fmt(out, "%d faults; %llu records, %llu states, %llu versions, "
+	    "%llu pages read, %llu not in memory\n", rc,
+	    (unsigned long long)p.records, (unsigned long long)p.states,
+	    (unsigned long long)p.versions, (unsigned long long)p.pages,
+	    (unsigned long long)p.missing);
+	return done(out);
+}
+
+/* ---- hand-offs ---- */
+
+static const char *
+phase(unsigned p)
+{
+	return epd_phase_name(p) ? epd_phase_name(p) : "-";
+}
+
+int
+epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_handed h;
+	char ref[EPD_REF_TEXT];
+	int rc = epd_flow_handoff_show(fs->store, at->id.b, &h, why);
+
+	if (rc < 0)
+		return rc;
+	switch (at->kind) {
+	case EPD_FS_SOURCE:
+		epd_buf_fmt(out, "%s %s\n", epd_ref_format(ref, h.from,
+		    h.state, h.version), *h.from_store ? h.from_store : ".");
+		break;
+	case EPD_FS_TARGET:
+		epd_buf_fmt(out, "%s %s\n", h.to_state ? epd_ref_format(ref,
+		    h.to, h.to_state, 0) : *h.to ? h.to : "-",
+		    *h.to_store ? h.to_store : ".");
+		break;
+	case EPD_FS_DEADLINE:
+		epd_buf_str(out, h.expired ? "over\n" : "to come\n");
+		break;
+	case EPD_FS_DECISION:
+		epd_buf_fmt(out, "%s\n", h.source >= EPD_COMMITTED ||
+		    h.target >= EPD_COMMITTED ? "committed" : h.unreachable ?
+		    "unknown" : "open");
+		break;
+	default:
+		epd_buf_fmt(out, "%s %s\n", phase(h.source),
+		    phase(h.target));
+		break;
+	}
+	return done(out);
+}
+
+/* ---- tiers ---- */
+
+int
+epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_name *name = NULL;
+	struct epd_fs_workflow *in;
+	struct epd_fs_page p;
+	uint64_t v = 0;
+	size_t n = 0;
+	int rc = 0;
+
+	(void)why;
+	if (at->kind == EPD_FS_CAPACITY) {
+		v = epd_memory_cap(fs->store->memory);
+	} else if (at->kind == EPD_FS_USED) {
+		rc = epd_memory_used(fs->store->memory, &v);
+	} else {
+		rc = epd_fs_page_names(fs, &name, &n);
+		for (size_t i = 0; rc == 0 && i < n; i++)
+			v += epd_fs_page(fs, name + i, &p, &in) == 0 &&
+			    p.in_memory;
+		epd_free(name);
+	}
+	if (rc < 0)
+		return rc;
+	epd_buf_fmt(out, "%llu\n", (unsigned long long)v);
+	return done(out);
+}
+
+/* ---- links ---- */
+
+static void
+up(struct epd_buf *out, uint32_t levels)
+{
+	while (levels--)
+		epd_buf_str(out, "../");
+}
+
+int
+epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	char hex[2 * EPD_NAME + 1];
+	struct epd_watch *w;
+	struct epd_state st;
+	int rc;
+
+	switch (at->kind) {
+	case EPD_FS_CHILD:
+		up(out, at->depth + 2);
+		epd_buf_fmt(out, "s%u", at->index);
+		return done(out);
+	case EPD_FS_PARENT:
+		if ((rc = epd_fs_watch(fs, at, &w, why)) < 0 ||
+		    (rc = epd_shard_state(epd_watch_shard(w), at->state,
+		    &st)) < 0)
+			return rc;
+		if (!st.parent_state)
+			return EPD_ENOTHING;
+		up(out, at->depth + 1);
+		epd_buf_fmt(out, "s%u", st.parent_state);
+		return done(out);
+	default:
+		epd_hex_format(hex, at->id.b, EPD_NAME);
+		up(out, at->depth + 5 + (at->version ? 2 : 0));
+		epd_buf_fmt(out, "%s/%s", at->kind == EPD_FS_BUNDLE ?
+		    "features" : "pages", hex);
+		return done(out);
+	}
+}

@@ -1,0 +1,51 @@
+/* text.h - what the files hold, for the table of kinds.  Under the lock. */
+#ifndef EPD_FS_TEXT_H
+#define EPD_FS_TEXT_H
+
+#include "fs/world.h"
+
+/* All are epd_fs_kind's text: out is added to. */
+int epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_metrics(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+/* Of a state or one of its versions: json, short fields, words and tokens. */
+int epd_fs_json(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at,
+    uint64_t *out);
+int epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+/* Of a feature. */
+int epd_fs_meta(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_image(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_image_size(struct epd_fs *fs, const struct epd_fs_at *at,
+    uint64_t *out);
+
+/* The watch of at's workflow.  EPD_ENOSTATE: nothing was written to it yet. */
+int epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_watch **out, struct epd_why *why);
+/* Models' tokenizers. */
+void epd_fs_tongue_close(struct epd_fs *fs);
+
+/* An 8-bit RGB picture as a PNG of stored blocks, and how long that is. */
+uint64_t epd_fs_png_size(uint32_t w, uint32_t h);
+int epd_fs_png(struct epd_buf *out, const uint8_t *rgb, uint32_t w, uint32_t h);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * world.h - the store as the mount has it before it: its workflows held open, what
+ * changed since, and lines about that.  All under the lock.
+ */
+#ifndef EPD_FS_WORLD_H
+#define EPD_FS_WORLD_H
+
+#include <pthread.h>
+
+#include "fs/fs.h"
+#include "fs/node.h"
+#include "fs/stream.h"
+
+/* A page that live states of one workflow show. */
+struct epd_fs_page {
+	struct epd_name name;
+	uint64_t node, sum, bytes, wall_ms;
+	uint32_t k, rows, page_tokens;
+	uint32_t states, leases;
+	int in_memory;
+	char kv_dtype[8];
+};
+
+struct epd_fs_reason {
+	uint32_t first, count;		/* states */
+	char *text;
+};
+
+struct epd_fs_workflow {
+	char name[EPD_WORKFLOW];
+	struct epd_watch *watch;	/* NULL: shut, or nothing was written yet */
+	struct epd_follow *follow;
+	uint64_t told;			/* number of the last record in log */
+	uint64_t salt;			/* tells it from one that had its name */
+	uint64_t stamp;			/* grows with each change */
+	uint64_t changed_ms;
+	uint64_t used;			/* when last, in sync's counting */
+	int dir, runs;			/* inotify's numbers, or -1 */
+	int dirty;
+	struct epd_fs_page *page;	/* ascending by name, each once */
+	size_t pages;
+	uint64_t paged;			/* stamp they are of; 0: of none */
+	struct epd_fs_stream log, events;
+	struct epd_fs_reason *reason;	/* as they were given */
+	size_t reasons;
+};
+
+struct epd_fs {
+	struct epd_fs_options o;
+	pthread_mutex_t lock;
+	struct epd_store *store;	/* opened to look */
+	struct epd_fs_nodes nodes;
+	struct epd_fs_workflow **workflow;	/* in natural order */
+	size_t workflows, open;
+	uint64_t stamp;			/* grows when any of them changes */
+	uint64_t count;			/* of uses */
+	uint64_t began_ms;
+	uid_t uid;
+	gid_t gid;
+	int notify;			/* inotify, or -1: everything is looked at each time */
+	int dir;			/* its number of the store's folder of workflows */
+	int wake;			/* an eventfd: there is something to be told */
+	int stale;			/* the list of workflows is */
+	uint64_t plus_ns;		/* no attributes are kept beyond this time */
+	uint64_t *cold;			/* nodes whose attributes are no more so */
+	size_t ncold, colds;
+	struct epd_fs_stream events;
+	struct epd_fs_tongue *tongue;	/* tokenizers by model */
+	struct epd_fs_hands *hands;	/* what writes; NULL: nobody */
+};
+
+int epd_fs_world_open(struct epd_fs *fs, struct epd_why *why);
+void epd_fs_world_close(struct epd_fs *fs);
+/* Take in what has changed.  Every call from the kernel begins with it. */
+void epd_fs_sync(struct epd_fs *fs);
+/* A workflow as it is now.  EPD_ENOTHING, EPD_ECORRUPT, -errno. */
+int epd_fs_workflow(struct epd_fs *fs, const char *name,
+    struct epd_fs_workflow **out, struct epd_why *why);
+/* The same with all its log taken in. */
+int epd_fs_followed(struct epd_fs *fs, const char *name,
+    struct epd_fs_workflow **out, struct epd_why *why);
+/* Why a state is there or as it is, as its log said; "". */
+const char *epd_fs_reason(const struct epd_fs_workflow *w, uint32_t state);
+/* All pages of the name, added up; the workflow has one that is in memory, if any is. */
+int epd_fs_page(struct epd_fs *fs, const struct epd_name *name,
+    struct epd_fs_page *out, struct epd_fs_workflow **in);
+/* Names, ascending, each once.  Owns: the caller's. */
+int epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n);
+/* A line for events, of a workflow too unless NULL. */
+void epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w,
+    struct epd_span line);
+/* The tokenizer of a model; lent while the lock is held. */
+int epd_fs_tokenizer(struct epd_fs *fs, const char *model,
+    const struct epd_tokenizer **out, struct epd_why *why);
+
+#endif
