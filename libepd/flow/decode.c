@@ -2,8 +2,8 @@
  * decode.c - several states as one batch.  Each step runs the last token of
  * every live sequence, draws the next, and lets its text out; a sequence that
  * ends is committed and leaves the batch.  A token drawn but not committed is
- * drawn again identically, so a crash costs time and changes nothing.  States of
- * one workflow share its handle.
+ * drawn again identically, so a crash costs time and changes nothing.  Till then
+ * its text is in a draft.  States of one workflow share its handle.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/decode.h"
+#include "flow/draft.h"
 #include "flow/handoff.h"
 #include "flow/reach.h"
 
@@ -27,6 +28,7 @@ struct lane {
 	struct epd_sampler sampler;
 	struct epd_utf8 utf8;
 	struct epd_stop stop;
+	struct epd_draft draft;
 	float *logits, *logprobs;
 	size_t nlogprobs;
 	int live;
@@ -190,7 +192,12 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 	l->end.found = l->q.found;
 	l->end.computed = l->q.computed;
 	l->logits = epd_malloc((size_t)b->s->info->vocab * sizeof *l->logits);
-	return l->logits ? 0 : epd_why(why, -ENOMEM, "no memory");
+	if (!l->logits)
+		return epd_why(why, -ENOMEM, "no memory");
+	if (b->d->most != 0)
+		epd_draft_begin(&l->draft, l->w->runs, l->ref->state,
+		    l->expect);
+	return 0;
 }
 
 /* Commit what was drawn and say how it ended. */
@@ -239,6 +246,8 @@ finish(struct batch *b, struct lane *l, int rc, enum epd_finish how)
 		epd_store_owe(b->s->store, l->w->name, &(struct epd_lease){
 		    .id = l->lease }, 0);
 	l->lease = 0;
+	if (l->w)
+		epd_draft_end(&l->draft, l->w->runs);
 	if (rc < 0 && !*l->end.why.text)
 		epd_why(&l->end.why, rc, "%s", epd_strerror(rc));
 	l->end.rc = rc;
@@ -302,6 +311,8 @@ emit(struct batch *b, struct lane *l, const struct epd_sampled *t)
 	if (whole.failed || shown.failed)
 		rc = -ENOMEM;
 	e.text = epd_span(shown.p, shown.n);
+	if (rc >= 0)
+		epd_draft_put(&l->draft, l->w->runs, e.text);
 	if (rc >= 0 && b->d->token && b->d->token(b->d->arg, &e))
 		b->stopped = 1;
 	epd_buf_free(&whole);

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/book.h"
+#include "flow/draft.h"
 #include "flow/handoff.h"
 #include "flow/litter.h"
 #include "page/page.h"
@@ -123,6 +124,19 @@ sweep_runs(struct gc *g, struct epd_workflow *w, struct freeing *f,
 		epd_count(g->s->metrics, EPD_M_ORPHAN_PAGES, o.n);
 	epd_run_ids_free(&o);
 	return rc;
+}
+
+static int
+sweep_drafts(struct gc *g, struct epd_workflow *w)
+{
+	struct epd_drafts d;
+	int rc = epd_drafts_dead(w->runs, 1, &d);
+
+	if (rc < 0)
+		return rc;
+	g->out->temporaries += d.n;
+	g->out->temporary_bytes += d.bytes;
+	return 0;
 }
 
 struct shown {
@@ -341,6 +355,8 @@ collect_one(struct gc *g, const char *name, struct epd_why *why)
 		swept = sweep_runs(g, &w, &f, rc < 0 ? NULL : why);
 		rc = rc < 0 ? rc : swept;
 	}
+	swept = sweep_drafts(g, &w);
+	rc = rc < 0 ? rc : swept;
 	if (rc == 0)
 		rc = remember_all(g, w.shard);
 	g->out->runs += f.runs;

@@ -3,7 +3,8 @@
  *
  *	fault	what shuts writers out and stays: a lock that is no file
  *	litter	what costs room or time and goes by gc: bytes in a file that has
- *		none, a cache that is no file, runs that no version shows
+ *		none, a cache that is no file, runs that no version shows, drafts
+ *		of decodes that died
  *	foreign	what is in the store and not the store's: it stays (stray.c)
  *	none	what a crash leaves and the next command mends, or a cache that
  *		lies and is found out: a torn tail, an old tip, hints
@@ -20,6 +21,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/book.h"
+#include "flow/draft.h"
 #include "flow/litter.h"
 #include "page/page.h"
 
@@ -343,11 +345,16 @@ static int
 orphans_of(const struct epd_teller *t, const struct epd_workflow *w)
 {
 	struct epd_run_ids o = {0};
+	struct epd_drafts d;
 	int rc = epd_orphans(&o, w, NULL);
 
 	if (rc == 0)
 		tell_orphans(t, w, &o);
 	epd_run_ids_free(&o);
+	if (rc == 0 && (rc = epd_drafts_dead(w->runs, 0, &d)) == 0 && d.n)
+		epd_tell(t, EPD_LITTER, "%llu draft%s of decodes that died, "
+		    "%llu bytes: %s%s", LLU(d.n), s_of(d.n), LLU(d.bytes),
+		    d.first, d.n > 1 ? " ..." : "");
 	return rc;
 }
 

@@ -24,7 +24,8 @@ const char *epd_kind_of(mode_t mode);
 /* Files of the store itself, and of the memory folder.  -ENOMEM, -errno. */
 int epd_litter_of_store(struct epd_store *s, epd_litter_fn *fn, void *arg);
 /*
- * A workflow's lock, the tail of its log, runs that no version shows; alone, with
+ * A workflow's lock, the tail of its log, runs that no version shows, drafts that
+ * nobody writes; alone, with
  * what epd_litter_of_store tells of its folders.  Reads the log on.
  */
 int epd_litter_of_workflow(struct epd_store *s, struct epd_workflow *w,

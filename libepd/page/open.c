@@ -379,7 +379,7 @@ sweep_name(void *arg, const char *name)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	struct each *e = arg;
-	struct stat st;
+	struct stat st, now;
 	int fd;
 
 	if (!epd_is_temp(name))
@@ -389,7 +389,10 @@ sweep_name(void *arg, const char *name)
 		return 0;
 	if (!fstat(fd, &st) &&
 	    (uint64_t)st.st_mtime + SWEEP_GRACE_S <= epd_clock_wall_ms() / 1000 &&
-	    !fcntl(fd, F_OFD_SETLK, &lock) && !unlinkat(e->dirfd, name, 0))
+	    !fcntl(fd, F_OFD_SETLK, &lock) &&
+	    /* Another sweep, and another maker, may have come in between. */
+	    !fstatat(e->dirfd, name, &now, AT_SYMLINK_NOFOLLOW) &&
+	    now.st_ino == st.st_ino && !unlinkat(e->dirfd, name, 0))
 		e->gone++;
 	close(fd);
 	return 0;

@@ -51,7 +51,8 @@ walk_file(void *arg, const char *name)
 	struct stat st;
 	struct file *f;
 
-	if (fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
+	if (epd_memory_is_draft(name) ||
+	    fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode))
 		return 0;
 	if (k->n == k->cap) {

@@ -346,6 +346,12 @@ epd_memory_name_ok(const char *s)
 }
 
 int
+epd_memory_is_draft(const char *name)
+{
+	return !strncmp(name, EPD_DRAFT_PREFIX, strlen(EPD_DRAFT_PREFIX));
+}
+
+int
 epd_memory_find(struct epd_memory *m, const char *workflow)
 {
 	if (!epd_memory_name_ok(workflow))

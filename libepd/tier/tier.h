@@ -5,7 +5,8 @@
  *	DIR/epd-UUIDHEX/	mode 0700, ours
  *		store		the store's absolute path
  *		pages		which page is where (tier/index.h)
- *		w/WORKFLOW/RUN	run files (page/page.h)
+ *		w/WORKFLOW/RUN	run files (page/page.h), and temporaries, of
+ *				which drafts (flow/draft.h) count for nothing
  *
  * Pages are a cache: any published run may be unlinked at any moment, and
  * whoever has it mapped keeps it.  So eviction asks nobody; it goes by the time
@@ -17,9 +18,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/file.h"
 #include "tier/index.h"
 
 struct epd_memory;
+
+#define EPD_DRAFT_PREFIX EPD_TEMP_PREFIX "draft."
+int epd_memory_is_draft(const char *name);
 
 /*
  * Open, or make, the memory folder of the store at store_path (absolute)
