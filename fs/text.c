@@ -65,7 +65,7 @@ int
 epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
-	struct epd_watch *w;
+	struct epd_watch *w = NULL;
 	struct epd_lease l = {0};
 	int rc = epd_fs_watch(fs, at, &w, why);
 
@@ -208,7 +208,7 @@ epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	char hex[2 * EPD_NAME + 1];
-	struct epd_watch *w;
+	struct epd_watch *w = NULL;
 	struct epd_state st;
 	int rc;
 

@@ -13,6 +13,7 @@
 
 #include "flow/branch.h"
 #include "flow/decode.h"
+#include "flow/draft.h"
 #include "flow/handoff.h"
 #include "flow/session.h"
 #include "flow/store.h"
