@@ -169,6 +169,9 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
 		rc = serve(m, why);
 		fuse_session_unmount(m->se);
+		/* Reads that wait for jobs are requests of the session. */
+		epd_fs_hands_close(m->fs.hands);
+		m->fs.hands = NULL;
 	}
 	fuse_remove_signal_handlers(m->se);
 	fuse_session_destroy(m->se);

@@ -55,7 +55,7 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
     off_t off, struct fuse_file_info *fi)
 {
 	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
-	int rc;
+	ssize_t rc;
 
 	(void)ino;
 	(void)off;
@@ -64,7 +64,7 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
 		return;
 	}
 	if ((rc = epd_fs_talk_write(h->talk, buf, size)) < 0)
-		epd_fs_fail(req, rc);
+		epd_fs_fail(req, (int)rc);
 	else
 		fuse_reply_write(req, (size_t)rc);
 }
