@@ -172,8 +172,11 @@ speaks() {
 	offload|not supported|offload: not built yet
 	restore|not supported|restore: not built yet
 	END
-	run -1 bash -c 'printf "fork\0\n" >"$1"' - "$S/s1/ctl"
+	exec 7<>"$S/s1/ctl"
+	run -1 bash -c 'printf "fork\0\n" >&7'
 	[[ "$output" = *'Invalid argument'* ]]
+	[ "$(cat <&7)" = 'a line with a NUL in it' ]
+	exec 7>&-
 	run -1 bash -c '{ printf "abort "; head -c 70000 /dev/zero | tr "\0" x
 		echo; } | dd bs=80000 iflag=fullblock of="$1"' - "$S/s1/ctl"
 	[[ "$output" = *'Message too long'* ]]
@@ -363,7 +366,7 @@ done 0 w1/s1@3'
 	ctl s1 'cancel j2'
 	[ "$(ctl s1 'wait j2')" = 'j2 cancelled' ]
 	ctl s1 'cancel j1'
-	[[ "$(ctl s1 wait)" = 'j3 done '* ]]
+	[[ "$(ctl s1 wait)" = *'j3 done '* ]]
 	! grep -q 'too late' "$S/s1/text"
 }
 
