@@ -388,6 +388,20 @@ epd_wal_deliver(struct epd_wal *w, const struct epd_frame *f,
 	return 0;
 }
 
+/*
+ * Where there may be a mark from off on: what was never written has none, but for
+ * zeros that one begins with.
+ */
+static uint64_t
+written(const struct epd_wal *w, uint64_t off, uint64_t size)
+{
+	off_t at = lseek(w->fd, (off_t)off, SEEK_DATA);
+
+	if (at < 0)
+		return errno == ENXIO ? size : off;
+	return (uint64_t)at > off + 3 ? (uint64_t)at - 3 : off;
+}
+
 int
 epd_wal_proof(struct epd_wal *w, uint64_t size)
 {
@@ -405,7 +419,7 @@ epd_wal_proof(struct epd_wal *w, uint64_t size)
 			return n < 0 ? (int)n : 0;
 		at = epd_frame_mark(s, 0, &w->seg);
 		if (at == s.n) {
-			off += s.n - 3;
+			off = written(w, off + s.n - 3, size);
 			continue;
 		}
 		off += at;

@@ -361,3 +361,13 @@ epd-state: w2/s7: no such state' ]
 		[ "$status" -ne 5 ] && [ "$status" -lt 128 ]
 	done
 }
+
+@test "a hole of terabytes behind a log costs nothing" {
+	s=$(ask)
+	truncate -s 4T "$EPD_STORE/w/w1/log.00000001" ||
+		skip 'the file system has no such large files'
+	run -0 timeout 20 epd-state ls
+	run -0 timeout 20 epd-state check
+	run -0 timeout 20 epd-prefill -q -p more "$s"
+	[ "$(stat -c %s "$EPD_STORE/w/w1/log.00000001")" -lt 1000000 ]
+}
