@@ -359,7 +359,7 @@ is_allowed(const struct epd_fs_mount *m, const struct epd_fs_at *at, int flags)
 	if (how != O_RDONLY && (m->fs.o.read_only ||
 	    !(k->how & EPD_FS_WRITES)))
 		return m->fs.o.read_only ? -EROFS : -EACCES;
-	return at->kind == EPD_FS_SAY && how != O_WRONLY ? -EACCES : 0;
+	return 0;
 }
 
 static void
@@ -385,6 +385,7 @@ op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	/* What never changes is the kernel's to keep, and may be mapped. */
 	fi->keep_cache = epd_fs_kind(at.kind)->how & EPD_FS_FIXED || at.version;
 	fi->direct_io = !fi->keep_cache;
+	fi->noflush = !h->talk;
 	fi->nonseekable = at.kind == EPD_FS_SAY || at.kind == EPD_FS_CTL;
 	if (at.kind == EPD_FS_BLOB)
 		epd_fs_back(m, h);

@@ -5,6 +5,8 @@
  *     the folder of runs has changed.
  *  2. That folder's time of change tells, but for what changes within a tick of
  *     the kernel's clock: a book counted so soon after the last change is not kept.
+ *  3. The run looked at last stays mapped while nothing changes: its pages are
+ *     asked for one after another, and each time anew its whole table was read.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +20,19 @@
 
 enum { TICK_MS = 50 };		/* more than any kernel's */
 
+/* A run that is mapped, for the pages from `from` on of a node. */
+struct mapped {
+	struct epd_run *run;
+	uint64_t node, bytes;		/* a page's */
+	uint32_t from, n;
+	unsigned uses;			/* pins, and the watch; atomic: pins go anywhere */
+};
+
+struct epd_pin {
+	struct mapped *in;
+	struct epd_span page;
+};
+
 struct epd_watch {
 	struct epd_store *s;
 	struct epd_workflow w;
@@ -26,11 +41,7 @@ struct epd_watch {
 	int paths;		/* of the book, found: many are looked at */
 	uint32_t weighed;	/* states looked at since it was counted */
 	struct timespec changed; /* the folder of runs, when it was counted */
-};
-
-struct epd_pin {
-	struct epd_run *run;
-	struct epd_span page;
+	struct mapped *last;	/* or NULL */
 };
 
 int
@@ -52,8 +63,19 @@ epd_watch_open(struct epd_watch **out, struct epd_store *s,
 }
 
 static void
+let_go(struct mapped *m)
+{
+	if (!m || __atomic_sub_fetch(&m->uses, 1, __ATOMIC_ACQ_REL))
+		return;
+	epd_run_close(m->run);
+	epd_free(m);
+}
+
+static void
 forget(struct epd_watch *w)
 {
+	let_go(w->last);
+	w->last = NULL;
 	epd_book_close(&w->book);
 	w->booked = w->paths = 0;
 	w->weighed = 0;
@@ -300,7 +322,7 @@ epd_watch_pages(struct epd_watch *w,
 /* Map the run that has the kth page of v, as v lists it. */
 static int
 map(struct epd_watch *w, const struct epd_state *st,
-    const struct epd_version *v, uint32_t k, struct epd_run **out, long *at,
+    const struct epd_version *v, uint32_t k, struct mapped *m,
     struct epd_why *why)
 {
 	const struct epd_run_shape shape = {
@@ -308,50 +330,70 @@ map(struct epd_watch *w, const struct epd_state *st,
 		.tokens = st->page_tokens, .bytes = st->page_bytes,
 	};
 	struct epd_page_entry *e = epd_version_entries(v);
-	uint32_t from = 0, i = 0;
+	uint32_t i = 0;
 	int rc;
 
 	if (!e)
 		return -ENOMEM;
-	while (k >= from + epd_version_pages(v, i))
-		from += epd_version_pages(v, i++);
-	rc = w->w.runs < 0 ? -ENOENT : epd_run_look(out, w->w.runs,
-	    epd_version_run(v, i), &shape, e + from, epd_version_pages(v, i),
-	    why);
-	*at = k - from;
+	while (k >= m->from + epd_version_pages(v, i))
+		m->from += epd_version_pages(v, i++);
+	m->n = epd_version_pages(v, i);
+	m->node = v->node;
+	m->bytes = st->page_bytes;
+	rc = w->w.runs < 0 ? -ENOENT : epd_run_look(&m->run, w->w.runs,
+	    epd_version_run(v, i), &shape, e + m->from, m->n, why);
 	epd_free(e);
 	return rc;
+}
+
+/* w->last becomes what has the node's kth page. */
+static int
+find(struct epd_watch *w, uint64_t node, uint32_t k, struct epd_why *why)
+{
+	struct mapped *m = w->last;
+	struct epd_version v;
+	struct epd_state st;
+	int rc;
+
+	if (m && m->node == node && k >= m->from && k - m->from < m->n)
+		return 0;
+	if ((rc = state_on(w, node, &st, why)) == 0)
+		rc = epd_shard_node(w->w.shard, node, &v);
+	if (rc == EPD_ENOSTATE || rc == -ENOENT || (rc == 0 && k >= v.npages))
+		return epd_why(why, EPD_ENOTHING, "%s: no such page",
+		    w->w.name);
+	if (rc < 0 || !(m = epd_calloc(1, sizeof *m)))
+		return rc < 0 ? rc : -ENOMEM;
+	m->uses = 1;
+	if ((rc = map(w, &st, &v, k, m, why)) < 0) {
+		let_go(m);
+		return rc == -ENOENT ? epd_why(why, -ENODATA, "the page is in "
+		    "no tier; what computes on its state makes it again") : rc;
+	}
+	let_go(w->last);
+	w->last = m;
+	return 0;
 }
 
 int
 epd_watch_pin(struct epd_watch *w, uint64_t node, uint32_t k,
     struct epd_pin **out, struct epd_why *why)
 {
-	struct epd_pin *p = NULL;
-	struct epd_version v;
-	struct epd_state st;
-	long at = 0;
-	int rc = state_on(w, node, &st, why);
+	struct epd_pin *p;
+	int rc = find(w, node, k, why);
 
 	if (rc == 0)
-		rc = epd_shard_node(w->w.shard, node, &v);
-	if (rc == EPD_ENOSTATE || rc == -ENOENT || (rc == 0 && k >= v.npages))
-		return epd_why(why, EPD_ENOTHING, "%s: no such page",
-		    w->w.name);
-	if (rc == 0 && !(p = epd_calloc(1, sizeof *p)))
-		rc = -ENOMEM;
-	if (rc == 0)
-		rc = map(w, &st, &v, k, &p->run, &at, why);
-	if (rc == 0)
-		rc = epd_run_verify(p->run, at);
-	if (rc == 0) {
-		p->page = epd_span(epd_run_page(p->run, at), st.page_bytes);
-		*out = p;
-		return 0;
-	}
-	epd_pin_free(p);
-	return rc == -ENOENT ? epd_why(why, -ENODATA, "the page is in no tier; "
-	    "what computes on its state makes it again") : rc;
+		rc = epd_run_verify(w->last->run, k - w->last->from);
+	if (rc < 0)
+		return rc;
+	if (!(p = epd_calloc(1, sizeof *p)))
+		return -ENOMEM;
+	p->in = w->last;
+	__atomic_add_fetch(&p->in->uses, 1, __ATOMIC_RELAXED);
+	p->page = epd_span(epd_run_page(p->in->run, k - p->in->from),
+	    p->in->bytes);
+	*out = p;
+	return 0;
 }
 
 struct epd_span
@@ -365,6 +407,6 @@ epd_pin_free(struct epd_pin *p)
 {
 	if (!p)
 		return;
-	epd_run_close(p->run);
+	let_go(p->in);
 	epd_free(p);
 }
