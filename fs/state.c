@@ -277,67 +277,106 @@ epd_fs_tokenizer(struct epd_fs *fs, const char *model,
 	return rc;
 }
 
-/* What was drawn since the state's newest version, by a decode that is at it. */
-static void
-draft(struct epd_fs *fs, const struct epd_fs_at *at, uint32_t version,
-    struct epd_watch *w, struct epd_buf *out)
+/* The words of a state are its tokens, and those that a decode at it has drawn. */
+struct words {
+	struct sheet x;
+	struct epd_state st;
+	struct epd_ids ids;
+};
+
+/* Whether anything was. */
+static int
+draft(struct words *w)
 {
-	(void)fs;
-	if (at->kind == EPD_FS_TEXT && !at->version && epd_watch_runs(w) >= 0)
-		(void)epd_draft_read(epd_watch_runs(w), at->state, version,
-		    out);
+	const struct epd_fs_at *at = w->x.at;
+	const size_t had = w->ids.n;
+
+	if (at->kind == EPD_FS_TEXT && !at->version &&
+	    epd_watch_runs(w->x.w->watch) >= 0)
+		(void)epd_draft_read(epd_watch_runs(w->x.w->watch), at->state,
+		    w->st.versions, &w->ids);
+	return w->ids.n > had;
+}
+
+static int
+open_words(struct epd_fs *fs, struct words *w, struct epd_why *why)
+{
+	int rc = open_sheet(fs, &w->x, why);
+
+	return rc < 0 ? rc : epd_shard_state(epd_watch_shard(w->x.w->watch),
+	    w->x.at->state, &w->st);
+}
+
+static enum epd_transcript_kind
+kind_of(const struct epd_fs_at *at)
+{
+	return at->kind == EPD_FS_TEXT ? EPD_TRANSCRIPT_TEXT :
+	    EPD_TRANSCRIPT_MESSAGES;
+}
+
+static int
+all_ids(struct epd_fs *fs, struct words *w, const struct epd_tokenizer **t,
+    struct epd_why *why)
+{
+	const struct epd_fs_at *at = w->x.at;
+	struct epd_ids drawn = w->ids;
+	int32_t *ids = NULL;
+	uint64_t n = 0;
+	int rc = epd_fs_tokenizer(fs, w->st.model_path, t, why);
+
+	if (rc == 0)
+		rc = epd_watch_tokens(w->x.w->watch, at->state, at->version,
+		    &ids, &n, why);
+	if (rc < 0)
+		return rc;
+	w->ids = (struct epd_ids){ .v = ids, .n = n, .cap = n };
+	epd_ids_put(&w->ids, drawn.v, drawn.n);
+	epd_ids_free(&drawn);
+	return w->ids.failed ? -ENOMEM : 0;
 }
 
 int
 epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
-	struct sheet x = { .at = at, .out = out };
+	struct words w = { .x = { .at = at, .out = out } };
 	const struct epd_tokenizer *t;
-	struct epd_state st;
-	int32_t *ids = NULL;
-	uint64_t n = 0;
-	int rc = open_sheet(fs, &x, why);
+	int rc = open_words(fs, &w, why);
 
 	if (rc == 0)
-		rc = epd_shard_state(epd_watch_shard(x.w->watch), at->state,
-		    &st);
+		draft(&w);
 	if (rc == 0)
-		rc = epd_fs_tokenizer(fs, st.model_path, &t, why);
+		rc = all_ids(fs, &w, &t, why);
 	if (rc == 0)
-		rc = epd_watch_tokens(x.w->watch, at->state, at->version, &ids,
-		    &n, why);
-	if (rc == 0)
-		rc = epd_transcript(out, t, ids, n, at->kind == EPD_FS_TEXT ?
-		    EPD_TRANSCRIPT_TEXT : EPD_TRANSCRIPT_MESSAGES);
-	if (rc == 0)
-		draft(fs, at, st.versions, x.w->watch, out);
-	epd_free(ids);
+		rc = epd_transcript(out, t, w.ids.v, w.ids.n, kind_of(at));
+	epd_ids_free(&w.ids);
 	return rc < 0 ? rc : done(out);
 }
 
 int
 epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 {
-	struct sheet x = { .at = at };
+	struct words w = { .x = { .at = at } };
+	const struct epd_tokenizer *t;
+	struct epd_shard *s;
 	struct epd_glance g;
-	struct epd_state st;
-	uint64_t node, more;
-	int rc = open_sheet(fs, &x, NULL);
+	uint64_t node;
+	int rc = open_words(fs, &w, NULL);
 
-	if (rc == 0)
-		rc = epd_shard_state(epd_watch_shard(x.w->watch), at->state,
-		    &st);
-	if (rc == 0)
-		rc = epd_shard_holds(epd_watch_shard(x.w->watch), at->state,
-		    at->version, &node);
-	if (rc == 0)
-		rc = epd_shard_glance(epd_watch_shard(x.w->watch), node, &g);
-	if (rc < 0 || !g.has_lengths)
-		return rc < 0 ? rc : -EAGAIN;
-	*out = at->kind == EPD_FS_TEXT ? g.text_bytes : g.messages_bytes;
-	if (at->kind == EPD_FS_TEXT && !at->version && epd_draft_size(
-	    epd_watch_runs(x.w->watch), at->state, st.versions, &more) == 0)
-		*out += more;
-	return 0;
+	if (rc < 0)
+		return rc;
+	s = epd_watch_shard(w.x.w->watch);
+	if ((rc = epd_shard_holds(s, at->state, at->version, &node)) < 0 ||
+	    (rc = epd_shard_glance(s, node, &g)) < 0)
+		return rc;
+	/* Words are counted only while they are being drawn. */
+	if (draft(&w) && all_ids(fs, &w, &t, NULL) == 0)
+		*out = epd_transcript_size(t, w.ids.v, w.ids.n, kind_of(at));
+	else if (!g.has_lengths)
+		rc = -EAGAIN;
+	else
+		*out = at->kind == EPD_FS_TEXT ? g.text_bytes :
+		    g.messages_bytes;
+	epd_ids_free(&w.ids);
+	return rc;
 }

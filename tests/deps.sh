@@ -8,13 +8,13 @@
 set -u
 build='gcc libc6-dev make pkg-config libb2-dev libxxhash-dev libjson-c-dev
 	libyaml-dev libzstd-dev libutf8proc-dev libpcre2-dev
-	libjpeg-dev libspng-dev libwebp-dev'
-check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd"
+	libjpeg-dev libspng-dev libwebp-dev libfuse3-dev zlib1g-dev'
+check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd fuse3"
 # What tests skip, aloud, where it cannot be had.
 extra=
 case $1 in
 build) want=$build ;;
-check) want=$check extra="spin valgrind" ;;
+check) want=$check extra="spin valgrind rsync tree inotify-tools attr" ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac
 mkdir -p "$(dirname "$2")"

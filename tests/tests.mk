@@ -7,7 +7,7 @@ UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
 TORTURE := $(patsubst tests/torture/%.c,$(B)/torture/%,$(wildcard tests/torture/*.c))
 TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 REPLAY := $(TARGETS:%=$(B)/replay/%)
-BATS := $(wildcard tests/cli/*.bats)
+BATS := $(wildcard tests/cli/*.bats) $(if $(FUSE),$(wildcard tests/fs/*.bats))
 DIR =
 include tests/spin/spin.mk
 
@@ -96,7 +96,7 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c fs/*.c tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
 	    $$c $(CPPFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 

@@ -3,7 +3,7 @@
  * every live sequence, draws the next, and lets its text out; a sequence that
  * ends is committed and leaves the batch.  A token drawn but not committed is
  * drawn again identically, so a crash costs time and changes nothing.  Till then
- * its text is in a draft.  States of one workflow share its handle.
+ * its tokens are in a draft.  States of one workflow share its handle.
  */
 #include <errno.h>
 #include <math.h>
@@ -312,7 +312,7 @@ emit(struct batch *b, struct lane *l, const struct epd_sampled *t)
 		rc = -ENOMEM;
 	e.text = epd_span(shown.p, shown.n);
 	if (rc >= 0)
-		epd_draft_put(&l->draft, l->w->runs, e.text);
+		epd_draft_put(&l->draft, l->w->runs, t->id);
 	if (rc >= 0 && b->d->token && b->d->token(b->d->arg, &e))
 		b->stopped = 1;
 	epd_buf_free(&whole);

@@ -8,6 +8,7 @@
  */
 #include "flow/draft.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -71,35 +72,30 @@ open_live(int dirfd, uint32_t state, uint32_t version, struct stat *st)
 
 int
 epd_draft_read(int dirfd, uint32_t state, uint32_t version,
-    struct epd_buf *out)
+    struct epd_ids *out)
 {
-	const size_t before = out->n;
+	struct epd_buf b = {0};
+	struct epd_cur c;
 	struct stat st;
 	void *to;
 	ssize_t n;
-	int fd = open_live(dirfd, state, version, &st);
+	int fd = open_live(dirfd, state, version, &st), rc = 0;
 
 	if (fd < 0)
 		return fd;
 	/* What comes meanwhile is for the next time. */
-	to = epd_buf_add(out, (size_t)st.st_size);
+	to = epd_buf_add(&b, (size_t)st.st_size);
 	n = to ? epd_file_pread(fd, to, (size_t)st.st_size, 0) : -ENOMEM;
 	close(fd);
-	out->n = before + (n > 0 ? (size_t)n : 0);
-	return n < 0 ? (int)n : 0;
-}
+	c = epd_cur(epd_span(b.p, n > 0 ? (size_t)n : 0));
+	while (rc == 0 && epd_cur_left(&c) >= 4) {
+		const int32_t id = (int32_t)epd_unpack_u32(&c);
 
-int
-epd_draft_size(int dirfd, uint32_t state, uint32_t version, uint64_t *n)
-{
-	struct stat st;
-	int fd = open_live(dirfd, state, version, &st);
-
-	if (fd < 0)
-		return fd;
-	close(fd);
-	*n = (uint64_t)st.st_size;
-	return 0;
+		epd_ids_put(out, &id, 1);
+		rc = out->failed ? -ENOMEM : 0;
+	}
+	epd_buf_free(&b);
+	return n < 0 ? (int)n : rc;
 }
 
 /* ---- writing ---- */
@@ -129,15 +125,17 @@ epd_draft_begin(struct epd_draft *d, int dirfd, uint32_t state,
 }
 
 void
-epd_draft_put(struct epd_draft *d, int dirfd, struct epd_span text)
+epd_draft_put(struct epd_draft *d, int dirfd, int32_t id)
 {
-	if (!d->on || !text.n)
+	const uint32_t le = htole32((uint32_t)id);
+
+	if (!d->on)
 		return;
-	if (d->bytes + text.n > EPD_DRAFT_MAX ||
-	    epd_file_pwrite(d->fd, text.p, text.n, d->bytes))
+	if (d->bytes + sizeof le > EPD_DRAFT_MAX ||
+	    epd_file_pwrite(d->fd, &le, sizeof le, d->bytes))
 		epd_draft_end(d, dirfd);
 	else
-		d->bytes += text.n;
+		d->bytes += sizeof le;
 }
 
 void

@@ -1,6 +1,5 @@
 /*
- * draft.h - what a decode has let out of a version's next turn and not yet
- * committed, for whoever wants to read along.
+ * draft.h - what a decode has drawn behind a version and not yet committed, for whoever wants to read along.
  *
  * It is a file in the workflow's folder on the memory tier, named by state and
  * version, which its writer holds locked.  It is there from the first step to
@@ -12,7 +11,7 @@
 #ifndef EPD_FLOW_DRAFT_H
 #define EPD_FLOW_DRAFT_H
 
-#include "base/span.h"
+#include "engine/token/token.h"
 #include "tier/tier.h"
 
 enum { EPD_DRAFT_NAME = sizeof EPD_DRAFT_PREFIX + 21, EPD_DRAFT_MAX = 64 << 20 };
@@ -20,16 +19,14 @@ enum { EPD_DRAFT_NAME = sizeof EPD_DRAFT_PREFIX + 21, EPD_DRAFT_MAX = 64 << 20 }
 /* ---- reading along ---- */
 
 /*
- * The text so far of the decode that is at work on the version now, added to
- * out: the bytes of its token events.  dirfd is the workflow's folder
- * (epd_memory_find).  On failure out is as before.
+ * The tokens so far of the decode that is at work on the version now, added to
+ * out: those that its commit will add, in order.  dirfd is the workflow's
+ * folder (epd_memory_find).  On failure out is as before.
  * Fails: -ENOENT (there is none, or its decode is dead), EPD_ETOOBIG, -EINVAL
  * (no plain file), -errno (a link: -ELOOP).
  */
 int epd_draft_read(int dirfd, uint32_t state, uint32_t version,
-    struct epd_buf *out);
-/* How many bytes it has.  Fails alike. */
-int epd_draft_size(int dirfd, uint32_t state, uint32_t version, uint64_t *n);
+    struct epd_ids *out);
 
 /* ---- writing ---- */
 
@@ -44,7 +41,7 @@ struct epd_draft {
 };
 void epd_draft_begin(struct epd_draft *d, int dirfd, uint32_t state,
     uint32_t version);
-void epd_draft_put(struct epd_draft *d, int dirfd, struct epd_span text);
+void epd_draft_put(struct epd_draft *d, int dirfd, int32_t id);
 void epd_draft_end(struct epd_draft *d, int dirfd);
 
 /* ---- those of the dead ---- */

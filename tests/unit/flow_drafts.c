@@ -18,6 +18,8 @@ static struct along {
 	int n, tokens, wrong, gone;	/* gone: without a draft, and right so */
 	int stop_at, kill_at;
 	char text[LANES][1024];
+	int32_t ids[LANES][64];
+	size_t nids[LANES];
 	void (*at_token)(struct along *a);
 	enum epd_finish finish[LANES];
 } along;
@@ -55,33 +57,29 @@ drafts(struct kit *k)
 static int
 agrees(struct along *a, int lane)
 {
-	const char *want = a->text[lane];
-	struct epd_buf b = {0};
-	int fd = folder(a->k), rc, size;
-	uint64_t n = 0;
+	const size_t n = a->nids[lane];
+	struct epd_ids ids = {0};
+	int fd = folder(a->k), rc;
 
-	epd_buf_str(&b, "> ");
-	rc = epd_draft_read(fd, a->state[lane], a->version[lane], &b);
-	size = epd_draft_size(fd, a->state[lane], a->version[lane], &n);
+	epd_ids_put(&ids, &(int32_t){ 7 }, 1);
+	rc = epd_draft_read(fd, a->state[lane], a->version[lane], &ids);
 	close(fd);
-	rc = rc == 0 && size == 0 && n == strlen(want) && b.n == n + 2 &&
-	    !memcmp(b.p, "> ", 2) && !memcmp(b.p + 2, want, n);
-	epd_buf_free(&b);
+	rc = rc == 0 && ids.n == n + 1 && ids.v[0] == 7 &&
+	    !memcmp(ids.v + 1, a->ids[lane], n * sizeof *ids.v);
+	epd_ids_free(&ids);
 	return rc;
 }
 
 static int
 absent(struct along *a, int lane)
 {
-	struct epd_buf b = {0};
-	uint64_t n = 7;
+	struct epd_ids ids = {0};
 	int fd = folder(a->k);
-	int rc = epd_draft_read(fd, a->state[lane], a->version[lane], &b) ==
-	    -ENOENT && epd_draft_size(fd, a->state[lane], a->version[lane],
-	    &n) == -ENOENT && b.n == 0 && n == 7;
+	int rc = epd_draft_read(fd, a->state[lane], a->version[lane], &ids) ==
+	    -ENOENT && ids.n == 0;
 
 	close(fd);
-	epd_buf_free(&b);
+	epd_ids_free(&ids);
 	return rc;
 }
 
@@ -94,6 +92,7 @@ said_one(void *arg, const struct epd_token_event *e)
 
 	snprintf(text + n, sizeof *a->text - n, "%.*s", (int)e->text.n,
 	    (const char *)e->text.p);
+	a->ids[e->which][a->nids[e->which]++] = e->id;
 	if (a->gone)
 		a->wrong += !absent(a, e->which);
 	else
@@ -135,6 +134,7 @@ decode(struct along *a, int n, int most, const char *stop)
 	a->n = n;
 	a->tokens = a->wrong = 0;
 	memset(a->text, 0, sizeof a->text);
+	memset(a->nids, 0, sizeof a->nids);
 	for (int i = 0; i < n; i++)
 		ref[i] = hand_ref(a->k->workflow, a->state[i]);
 	return epd_flow_decode(a->k->se, &d, kit_why(a->k));
@@ -334,8 +334,8 @@ TEST(given_up_it_is_missed_by_nobody)
 		a->gone = 1;
 		CHECK_INT(decode(a, 1, 12, NULL), 0);
 		CHECK_STR(a->text[0], all);
-		CHECK_INT(epd_draft_size(fd, a->state[0], 1,
-		    &(uint64_t){ 0 }), what == 0 || what == 2 ? -EINVAL :
+		CHECK_INT(epd_draft_read(fd, a->state[0], 1,
+		    &(struct epd_ids){0}), what == 0 || what == 2 ? -EINVAL :
 		    what == 1 ? -ELOOP : -ENOENT);
 		CHECK(!stat(path, &st) && st.st_size == 9);
 		close(fd);
@@ -515,32 +515,30 @@ TEST(a_live_one_is_not_swept)
 TEST(anothers_is_left_alone)
 {
 	struct epd_draft d;
-	struct epd_buf b = {0};
+	struct epd_ids ids = {0};
 	struct along *a;
 	struct kit k;
-	uint64_t n;
 	int fd;
 
 	a = begin(&k, 1);
 	fd = folder(&k);
 	epd_draft_begin(&d, fd, a->state[0], 1);
-	epd_draft_put(&d, fd, epd_span_str("mine"));
+	epd_draft_put(&d, fd, 151645);
 	CHECK_INT(decode(a, 1, 4, NULL), 0);
-	CHECK_INT(epd_draft_read(fd, a->state[0], 1, &b), 0);
-	CHECK(b.n == 4 && !memcmp(b.p, "mine", 4));
+	CHECK_INT(epd_draft_read(fd, a->state[0], 1, &ids), 0);
+	CHECK(ids.n == 1 && ids.v[0] == 151645);
 	/* As long as it may be, and no longer. */
 	CHECK_INT(ftruncate(d.fd, EPD_DRAFT_MAX), 0);
-	CHECK_INT(epd_draft_size(fd, a->state[0], 1, &n), 0);
-	CHECK_INT(n, EPD_DRAFT_MAX);
+	CHECK_INT(epd_draft_read(fd, a->state[0], 1, &ids), 0);
+	CHECK_INT(ids.n, 1 + EPD_DRAFT_MAX / 4);
 	CHECK_INT(ftruncate(d.fd, EPD_DRAFT_MAX + 1), 0);
-	CHECK_INT(epd_draft_size(fd, a->state[0], 1, &n), EPD_ETOOBIG);
-	CHECK_INT(epd_draft_read(fd, a->state[0], 1, &b), EPD_ETOOBIG);
+	CHECK_INT(epd_draft_read(fd, a->state[0], 1, &ids), EPD_ETOOBIG);
 	d.bytes = EPD_DRAFT_MAX - 3;
-	epd_draft_put(&d, fd, epd_span_str("four"));
+	epd_draft_put(&d, fd, 4);
 	CHECK(!d.on);
 	CHECK_INT(drafts(&k), 0);
 	epd_draft_end(&d, fd);
-	epd_buf_free(&b);
+	epd_ids_free(&ids);
 	close(fd);
 	kit_end(&k);
 }
