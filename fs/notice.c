@@ -23,7 +23,7 @@
 #include "fs/notice.h"
 #include "fs/text.h"
 
-enum { PAUSE_NS = 5000000 };	/* between rounds: changes come in bursts */
+enum { TOUCH_NS = 10000000, SHARE = 10 };	/* between rounds of touching */
 
 /* ---- polls ---- */
 
@@ -305,17 +305,15 @@ epd_fs_call_back(struct epd_fs_mount *m)
 	pthread_mutex_unlock(&m->calling);
 }
 
+/* What the kernel has is called back, and polls are woken. */
 static void
-tell(struct epd_fs_mount *m, struct touch *touches)
+tell(struct epd_fs_mount *m)
 {
-	struct round r = { m, touches, 0, TOUCHES };
 	struct epd_fs_poller *p, *next;
 
 	epd_fs_call_back(m);
 	pthread_mutex_lock(&m->fs.lock);
 	p = woken(m);
-	if (m->touch >= 0)
-		epd_fs_node_each(&m->fs.nodes, look_at, &r);
 	pthread_mutex_unlock(&m->fs.lock);
 	for (; p; p = next) {
 		next = p->next;
@@ -323,10 +321,29 @@ tell(struct epd_fs_mount *m, struct touch *touches)
 		fuse_pollhandle_destroy(p->ph);
 		epd_free(p);
 	}
+}
+
+/*
+ * Files that show something else are touched.  All nodes are gone over for that, so
+ * it takes no more than its share of the time; when it may be done again.
+ */
+static uint64_t
+touch_all(struct epd_fs_mount *m, struct touch *touches)
+{
+	struct round r = { m, touches, 0, TOUCHES };
+	const uint64_t from = epd_clock_boot_ns();
+	uint64_t took;
+
+	pthread_mutex_lock(&m->fs.lock);
+	epd_fs_node_each(&m->fs.nodes, look_at, &r);
+	pthread_mutex_unlock(&m->fs.lock);
+	took = epd_clock_boot_ns() - from;
 	for (size_t i = 0; i < r.n; i++) {
 		touches[i].dev = m->dev;
 		(void)!write(m->touch, touches + i, sizeof *touches);
 	}
+	return from + took + (took * SHARE > TOUCH_NS ? took * SHARE :
+	    TOUCH_NS);
 }
 
 static void *
@@ -338,15 +355,23 @@ notices(void *arg)
 		{ .fd = m->fs.wake, .events = POLLIN },
 		{ .fd = m->fs.notify, .events = POLLIN },
 	};
-	uint64_t n;
+	const int deaf = m->fs.notify < 0;
+	uint64_t n, now, due = 0;
+	int wants = 0;		/* something changed since files were touched */
 
 	while (touches && !__atomic_load_n(&m->stopping, __ATOMIC_ACQUIRE)) {
-		if (poll(fd, m->fs.notify < 0 ? 1 : 2, m->fs.notify < 0 ? 500 :
+		now = epd_clock_boot_ns();
+		if (wants && now >= due) {
+			due = touch_all(m, touches);
+			wants = 0;
+		}
+		n = due > now ? (due - now) / 1000000 + 1 : 0;
+		if (poll(fd, deaf ? 1 : 2, wants ? (int)n : deaf ? 500 :
 		    -1) < 0 && errno != EINTR)
 			break;
 		(void)!read(m->fs.wake, &n, sizeof n);
-		tell(m, touches);
-		epd_clock_sleep_ns(PAUSE_NS);
+		tell(m);
+		wants = m->touch >= 0;
 	}
 	epd_free(touches);
 	return NULL;

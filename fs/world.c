@@ -417,12 +417,15 @@ int
 epd_fs_workflow(struct epd_fs *fs, const char *name,
     struct epd_fs_workflow **out, struct epd_why *why)
 {
+	/* Mostly the one that was asked for last. */
 	for (size_t i = 0; i < fs->workflows; i++) {
-		struct epd_fs_workflow *w = fs->workflow[i];
+		const size_t at = (fs->last + i) % fs->workflows;
+		struct epd_fs_workflow *w = fs->workflow[at];
 		int rc = 0;
 
 		if (strcmp(w->name, name))
 			continue;
+		fs->last = at;
 		if (w->dirty || !w->watch || w->dir < 0)
 			rc = refresh(fs, w, why);
 		w->used = ++fs->count;

@@ -52,6 +52,7 @@ struct epd_fs {
 	struct epd_fs_nodes nodes;
 	struct epd_fs_workflow **workflow;	/* in natural order */
 	size_t workflows, open;
+	size_t last;			/* asked for: where to look first */
 	uint64_t stamp;			/* grows when any of them changes */
 	uint64_t count;			/* of uses */
 	uint64_t began_ms;
