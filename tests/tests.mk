@@ -4,6 +4,7 @@
 # a fuzz target; linked with fuzz/replay.c it runs over its corpus.
 
 UNIT := $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
+UNIT := $(if $(FUSE),$(UNIT),$(filter-out $(B)/unit/fs_%,$(UNIT)))
 TORTURE := $(patsubst tests/torture/%.c,$(B)/torture/%,$(wildcard tests/torture/*.c))
 TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 REPLAY := $(TARGETS:%=$(B)/replay/%)
@@ -15,6 +16,11 @@ $(B)/%: $(B)/obj/tests/%.o $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(TESTLIBS)
+
+$(B)/unit/fs_%: $(B)/obj/tests/unit/fs_%.o $(B)/fs.a $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS) $(TESTLIBS)
 
 $(B)/replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
 	@mkdir -p $(@D)
