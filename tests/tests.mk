@@ -102,9 +102,9 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c fs/*.c tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
-	    $$c $(CPPFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
+	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
 lint:
 	@tests/lint/arrows.sh

@@ -11,7 +11,7 @@
 #ifndef EPD_FLOW_DRAFT_H
 #define EPD_FLOW_DRAFT_H
 
-#include "engine/token/token.h"
+#include "engine/engine.h"
 #include "tier/tier.h"
 
 enum { EPD_DRAFT_NAME = sizeof EPD_DRAFT_PREFIX + 21, EPD_DRAFT_MAX = 64 << 20 };
