@@ -20,6 +20,8 @@
 #include "fs/pass.h"
 #include "fs/text.h"
 
+enum { THREADS = 16 };		/* one that comes and goes costs more than one that waits */
+
 static int
 options(struct fuse_args *args, const struct epd_fs_options *o)
 {
@@ -128,8 +130,8 @@ serve(struct epd_fs_mount *m, struct epd_why *why)
 
 	if (!loop)
 		return epd_why(why, -ENOMEM, "no memory");
-	fuse_loop_cfg_set_max_threads(loop, 16);
-	fuse_loop_cfg_set_idle_threads(loop, 4);
+	fuse_loop_cfg_set_max_threads(loop, THREADS);
+	fuse_loop_cfg_set_idle_threads(loop, THREADS);
 	m->dev = device_of(m->fs.o.mountpoint);
 	read_ahead(m->dev);
 	epd_fs_pass_start(m);

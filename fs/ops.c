@@ -93,8 +93,9 @@ fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
 	}
 	e->ino = n->ino;
 	e->attr_timeout = fixed ? FOREVER : listed ? LISTED : 0;
-	e->entry_timeout = fixed || is_always(at) ? FOREVER :
-	    listed || at->kind == EPD_FS_PAGE ? LISTED : 0;
+	/* A page of one name is one for ever, if it is there at all. */
+	e->entry_timeout = fixed || is_always(at) || at->kind == EPD_FS_PAGE ?
+	    FOREVER : listed ? LISTED : 0;
 	if (at->kind == EPD_FS_PAGE)
 		e->attr_timeout = LISTED;
 	if (!fixed && e->attr_timeout > 0) {

@@ -45,7 +45,7 @@ def fs_read(b):
 
     def warm():
         with mounted(b, store) as pages:
-            return median(read(pages, 4)[1:])
+            return median(read(pages, 8)[3:])
 
     try:
         got = turns(b.rounds, tmpfs=lambda: median(read(plain, 3)), warm=warm,
