@@ -17,7 +17,6 @@ state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 {
 	struct epd_fs_workflow *w;
 	struct epd_outline o;
-	struct epd_version v;
 	struct epd_shard *s;
 	struct epd_state st;
 	uint64_t node;
@@ -30,11 +29,10 @@ state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 	s = epd_watch_shard(w->watch);
 	if ((rc = epd_shard_state(s, at->state, &st)) < 0 ||
 	    (rc = epd_shard_holds(s, at->state, at->version, &node)) < 0 ||
-	    (rc = epd_shard_outline(s, node, &o)) < 0 ||
-	    (rc = epd_shard_version(s, at->state, at->version, &v)) < 0)
+	    (rc = epd_shard_outline(s, node, &o)) < 0)
 		return rc;
-	*made = at->version ? v.wall_ms : st.created_ms;
-	*changed = v.wall_ms > *made ? v.wall_ms : *made;
+	*made = at->version ? o.wall_ms : st.created_ms;
+	*changed = o.wall_ms > *made ? o.wall_ms : *made;
 	return 0;
 }
 

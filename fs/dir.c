@@ -358,38 +358,41 @@ epd_fs_list_features(struct epd_fs *fs, const struct epd_fs_at *dir,
 	return epd_feature_each(fs->store->features, "", list_feature, &p);
 }
 
-static int
-pick_handoff(void *arg, const struct epd_handed *h)
-{
-	struct picking *p = arg;
-	struct epd_name id = {{0}};
-	char text[33];
-
-	if (strcmp(h->from, p->dir->workflow) && strcmp(h->to,
-	    p->dir->workflow))
-		return 0;
-	memcpy(id.b, h->id, 16);
-	epd_hex_format(text, h->id, 16);
-	return pick(p, text, EPD_FS_HANDOFF, &id);
-}
-
 int
-epd_fs_find_handoff(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
-    struct epd_fs_at *out)
+epd_fs_find_handoff(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name, struct epd_fs_at *out)
 {
-	struct picking p = { .dir = dir, .name = name, .out = out };
-	int rc = epd_flow_handoff_each(fs->store, pick_handoff, &p, NULL);
+	struct epd_fs_at at = epd_fs_in(dir, EPD_FS_HANDOFF);
+	struct epd_handoff h;
+	struct epd_watch *w;
+	int rc = hex(name, at.id.b, sizeof h.id);
 
-	return rc == FOUND ? 0 : rc == 0 ? -ENOENT : rc;
+	if (rc == 0)
+		rc = epd_fs_watch(fs, dir, &w, NULL);
+	if (rc == 0)
+		rc = epd_shard_handoff(epd_watch_shard(w), at.id.b, &h);
+	if (rc == 0)
+		*out = at;
+	return rc;
 }
 
 int
 epd_fs_list_handoffs(struct epd_fs *fs, const struct epd_fs_at *dir,
     epd_fs_entry_fn *fn, void *arg)
 {
-	struct picking p = { .dir = dir, .fn = fn, .arg = arg };
+	struct epd_fs_at at = epd_fs_in(dir, EPD_FS_HANDOFF);
+	struct epd_handoff h = {0};
+	struct epd_watch *w;
+	char text[2 * sizeof h.id + 1];
+	int rc = epd_fs_watch(fs, dir, &w, NULL);
 
-	return epd_flow_handoff_each(fs->store, pick_handoff, &p, NULL);
+	while (rc == 0 && (rc = epd_shard_handoff_next(epd_watch_shard(w),
+	    h.lsn, &h)) == 0) {
+		memcpy(at.id.b, h.id, sizeof h.id);
+		epd_hex_format(text, h.id, sizeof h.id);
+		rc = fn(arg, text, &at);
+	}
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* Of the tiers the memory tier is there. */

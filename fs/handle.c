@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "fs/attr.h"
 #include "fs/hands.h"
 
 static int
@@ -134,13 +135,16 @@ epd_fs_handle_opendir(struct epd_fs_handle **out, struct epd_fs *fs,
     const struct epd_fs_at *at, uint64_t ino)
 {
 	struct listing l = {0};
+	struct stat st;
 	int rc = new_handle(&l.h, at, ino);
 
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&fs->lock);
 	epd_fs_sync(fs);
-	rc = epd_fs_list(fs, at, entry, &l);
+	/* The kernel may still have a name for it. */
+	if ((rc = epd_fs_attr(fs, at, ino, NULL, &st)) == 0)
+		rc = epd_fs_list(fs, at, entry, &l);
 	pthread_mutex_unlock(&fs->lock);
 	/* A workflow to which nothing was written yet has nothing in it. */
 	if (rc < 0 && !(rc == EPD_ENOSTATE && !at->state)) {

@@ -1,9 +1,9 @@
 /*
  * ops.c - looking.
  *
- *  1. What the kernel may keep: of a lookup nothing that can change, so that who
- *     has just changed something sees it; of a listing's attributes a second, and
- *     they are called back when they change.  What never changes for an hour.
+ *  1. What the kernel may keep: names (is_settled); of attributes those that never
+ *     change, of others those that a listing gave, for a second, and they are called
+ *     back when they change.  So who has just changed something sees it.
  *  2. The lock is never held over a reply's way to the kernel that might wait, nor
  *     over a notification.
  */
@@ -64,15 +64,28 @@ is_fixed(const struct epd_fs_at *at)
 	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
 
 	return k->how & EPD_FS_FIXED ? at->kind != EPD_FS_PAGE :
-	    at->version && at->kind != EPD_FS_VERSION;
+	    at->version != 0;
 }
 
-/* Directories of the tree itself are where they are. */
+/*
+ * A name that is there leads to the same thing for as long as that is there, and of
+ * what is gone the answer is ESTALE, at which the kernel looks the name up again.
+ * But a workflow may be made again under its name, and a place in a state's
+ * table become another page's.
+ */
 static int
-is_always(const struct epd_fs_at *at)
+is_settled(const struct epd_fs_at *at)
 {
-	return !*at->workflow && S_ISDIR(epd_fs_kind(at->kind)->mode) &&
-	    at->kind != EPD_FS_FEATURE;
+	return at->kind != EPD_FS_WORKFLOW &&
+	    (at->kind != EPD_FS_TABLE_PAGE || at->version);
+}
+
+/* What was found by its number is there no more. */
+static void
+fail_stale(fuse_req_t req, int rc)
+{
+	epd_fs_fail(req, rc == EPD_ENOSTATE || rc == EPD_ENOTHING ||
+	    rc == -ENOENT ? -ESTALE : rc);
 }
 
 /* Fill an entry; the node is looked up once more.  Under the lock. */
@@ -93,9 +106,7 @@ fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
 	}
 	e->ino = n->ino;
 	e->attr_timeout = fixed ? FOREVER : listed ? LISTED : 0;
-	/* A page of one name is one for ever, if it is there at all. */
-	e->entry_timeout = fixed || is_always(at) || at->kind == EPD_FS_PAGE ?
-	    FOREVER : listed ? LISTED : 0;
+	e->entry_timeout = is_settled(at) ? FOREVER : 0;
 	if (at->kind == EPD_FS_PAGE)
 		e->attr_timeout = LISTED;
 	if (!fixed && e->attr_timeout > 0) {
@@ -190,7 +201,7 @@ op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	rc = epd_fs_attr(&m->fs, &at, ino, n, &st);
 	epd_fs_end(m);
 	if (rc < 0)
-		epd_fs_fail(req, rc);
+		fail_stale(req, rc);
 	else
 		fuse_reply_attr(req, &st, is_fixed(&at) ? FOREVER : 0);
 }
@@ -212,7 +223,7 @@ op_readlink(fuse_req_t req, fuse_ino_t ino)
 	    epd_fs_kind(at.kind)->text(&m->fs, &at, &b, NULL) : -EINVAL;
 	epd_fs_end(m);
 	if (rc < 0)
-		epd_fs_fail(req, rc);
+		fail_stale(req, rc);
 	else
 		fuse_reply_readlink(req, epd_buf_cstr(&b));
 	epd_buf_free(&b);
@@ -240,7 +251,7 @@ op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	epd_fs_end(m);
 	if ((rc = epd_fs_handle_opendir(&h, &m->fs, &at, ino)) < 0) {
-		epd_fs_fail(req, rc);
+		fail_stale(req, rc);
 		return;
 	}
 	fi->fh = (uintptr_t)h;
@@ -379,7 +390,7 @@ op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	epd_fs_end(m);
 	if ((rc = is_allowed(m, &at, fi->flags)) < 0 ||
 	    (rc = epd_fs_handle_open(&h, &m->fs, &at, ino, &why)) < 0) {
-		epd_fs_fail(req, rc);
+		fail_stale(req, rc);
 		return;
 	}
 	fi->fh = (uintptr_t)h;

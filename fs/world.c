@@ -321,6 +321,7 @@ listed(void *arg, const char *name)
 			l->had = at + 1;
 		}
 	}
+	fs->heard |= !w && fs->workflow;
 	if (!w && !(w = new_workflow(name, fs->workflow ?
 	    HEARD : UNSEEN)))
 		return -ENOMEM;
@@ -363,7 +364,7 @@ by_number(struct epd_fs *fs, int wd)
 static void
 all_dirty(struct epd_fs *fs)
 {
-	fs->stale = 1;
+	fs->stale = fs->heard = 1;
 	for (size_t i = 0; i < fs->workflows; i++)
 		fs->workflow[i]->dirty = HEARD;
 }
@@ -379,6 +380,7 @@ heard(struct epd_fs *fs, const struct inotify_event *e)
 		fs->stale = 1;
 	} else if ((w = by_number(fs, e->wd))) {
 		w->dirty = HEARD;
+		fs->heard = 1;
 		if (e->mask & IN_IGNORED && w->dir == e->wd)
 			w->dir = -1;
 		else if (e->mask & IN_IGNORED)
@@ -403,8 +405,9 @@ epd_fs_sync(struct epd_fs *fs)
 		}
 	if (fs->stale)
 		relist(fs);
-	if (fs->notify < 0)
+	if (fs->notify < 0 || !fs->heard)
 		return;
+	fs->heard = 0;
 	for (size_t i = 0; i < fs->workflows; i++) {
 		struct epd_fs_workflow *w = fs->workflow[i];
 

@@ -62,6 +62,7 @@ struct epd_fs {
 	int dir;			/* its number of the store's folder of workflows */
 	int wake;			/* an eventfd: there is something to be told */
 	int stale;			/* the list of workflows is */
+	int heard;			/* some are dirty by what inotify said */
 	uint64_t plus_ns;		/* no attributes are kept beyond this time */
 	uint64_t *cold;			/* nodes whose attributes are no more so */
 	size_t ncold, colds;

@@ -49,7 +49,10 @@ outline(const struct epd_node *n, struct epd_outline *out)
 {
 	const struct epd_body *b = n->body;
 
-	*out = (struct epd_outline){ n->id, n->parent, b->run, b->nlinks };
+	*out = (struct epd_outline){
+		.node = n->id, .parent = n->parent, .run = b->run,
+		.wall_ms = b->wall_ms, .nlinks = b->nlinks,
+	};
 }
 
 int

@@ -43,7 +43,7 @@ int epd_shard_glance(struct epd_shard *s, uint64_t node,
     struct epd_glance *out);
 /* What the tables know of it, no body read. */
 struct epd_outline {
-	uint64_t node, parent, run;
+	uint64_t node, parent, run, wall_ms;
 	uint32_t nlinks;
 };
 int epd_shard_outline(struct epd_shard *s, uint64_t node,
