@@ -88,12 +88,27 @@ fail_stale(fuse_req_t req, int rc)
 	    rc == -ENOENT ? -ESTALE : rc);
 }
 
+/*
+ * How long the kernel may show a node's attributes, which are called back when
+ * they change.  Of a page only the count of links does, and readers ask all the time.
+ */
+static double
+keeps(struct epd_fs_mount *m, struct epd_fs_node *n, int listed)
+{
+	if (is_fixed(&n->at))
+		return FOREVER;
+	if (!listed && n->at.kind != EPD_FS_PAGE)
+		return 0;
+	n->until_ns = epd_clock_boot_ns() + (uint64_t)(LISTED * 1e9);
+	m->fs.plus_ns = n->until_ns;
+	return LISTED;
+}
+
 /* Fill an entry; the node is looked up once more.  Under the lock. */
 static int
 fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
     const struct epd_fs_at *at, int listed, struct fuse_entry_param *e)
 {
-	const int fixed = is_fixed(at);
 	struct epd_fs_node *n = epd_fs_node_take(&m->fs.nodes, dir, name, at);
 	int rc;
 
@@ -105,15 +120,8 @@ fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
 		return rc;
 	}
 	e->ino = n->ino;
-	e->attr_timeout = fixed ? FOREVER : listed ? LISTED : 0;
+	e->attr_timeout = keeps(m, n, listed);
 	e->entry_timeout = is_settled(at) ? FOREVER : 0;
-	if (at->kind == EPD_FS_PAGE)
-		e->attr_timeout = LISTED;
-	if (!fixed && e->attr_timeout > 0) {
-		n->until_ns = epd_clock_boot_ns() +
-		    (uint64_t)(LISTED * 1e9);
-		m->fs.plus_ns = n->until_ns;
-	}
 	return 0;
 }
 
@@ -191,6 +199,7 @@ op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct epd_fs_at at;
 	struct epd_fs_node *n = epd_fs_begin(m, ino, &at);
 	struct stat st;
+	double keep = 0;
 	int rc;
 
 	(void)fi;
@@ -198,12 +207,13 @@ op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
-	rc = epd_fs_attr(&m->fs, &at, ino, n, &st);
+	if ((rc = epd_fs_attr(&m->fs, &at, ino, n, &st)) == 0)
+		keep = keeps(m, n, 0);
 	epd_fs_end(m);
 	if (rc < 0)
 		fail_stale(req, rc);
 	else
-		fuse_reply_attr(req, &st, is_fixed(&at) ? FOREVER : 0);
+		fuse_reply_attr(req, &st, keep);
 }
 
 static void
@@ -568,7 +578,9 @@ op_init(void *userdata, struct fuse_conn_info *conn)
 	/* Who lists asks for attributes as well, mostly. */
 	if (conn->capable & FUSE_CAP_READDIRPLUS)
 		conn->want |= FUSE_CAP_READDIRPLUS;
-	conn->want &= ~(unsigned)FUSE_CAP_READDIRPLUS_AUTO;
+	/* What is read from the cache never changes: no attributes are asked. */
+	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS_AUTO |
+	    FUSE_CAP_AUTO_INVAL_DATA);
 	conn->max_read = EPD_FS_READ;
 	conn->max_readahead = EPD_FS_READ;
 	m->ready(m->arg);
