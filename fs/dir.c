@@ -12,9 +12,8 @@
 
 /* ---- numbers and names ---- */
 
-/* Digits alone behind a prefix, no leading zero. */
-static int
-number(const char *name, const char *prefix, uint32_t *out)
+int
+epd_fs_number(const char *name, const char *prefix, uint32_t *out)
 {
 	size_t n = strlen(prefix), digits;
 	unsigned long long v;
@@ -83,7 +82,7 @@ epd_fs_find_state(struct epd_fs *fs, const struct epd_fs_at *dir, const char *na
 	struct epd_watch *w;
 	struct epd_state st;
 	uint32_t id;
-	int rc = number(name, "s", &id);
+	int rc = epd_fs_number(name, "s", &id);
 
 	if (rc == 0)
 		rc = epd_fs_watch(fs, dir, &w, NULL);
@@ -123,7 +122,7 @@ epd_fs_find_child(struct epd_fs *fs, const struct epd_fs_at *dir, const char *na
 	struct epd_watch *w;
 	struct epd_state st;
 	uint32_t id;
-	int rc = number(name, "s", &id);
+	int rc = epd_fs_number(name, "s", &id);
 
 	if (rc == 0)
 		rc = epd_fs_watch(fs, dir, &w, NULL);
@@ -166,7 +165,7 @@ epd_fs_find_version(struct epd_fs *fs, const struct epd_fs_at *dir, const char *
 	struct epd_watch *w;
 	struct epd_state st;
 	uint32_t k;
-	int rc = number(name, "", &k);
+	int rc = epd_fs_number(name, "", &k);
 
 	if (rc == 0)
 		rc = epd_fs_watch(fs, dir, &w, NULL);

@@ -19,6 +19,9 @@
 EPD_FS_DIRS(X)
 #undef X
 
+/* Digits alone behind a prefix, no leading zero; -ENOENT otherwise. */
+int epd_fs_number(const char *name, const char *prefix, uint32_t *out);
+
 int epd_fs_size_page(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
 int epd_fs_size_blob(struct epd_fs *fs, const struct epd_fs_at *at,

@@ -1,15 +1,325 @@
-#include "fs/hands.h"
+/*
+ * hands.c - what is done in process: the handle that writes, workflows and
+ * branches made by mkdir, states released by rmdir.
+ *
+ * Locks, in the order they are taken: a talk's own, `busy`, `lock` (talk.c), the
+ * jobs' (job.c), fs->lock.  So fs->lock is the last, held for a look or a line of
+ * events and no more; none but a talk's own and `busy` is held while a log is
+ * written or its lock waited for, and none while a job is, or a reply given.
+ */
 #include <errno.h>
-int epd_fs_find_fork(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name, struct epd_fs_at *out) { (void)fs; (void)dir; (void)name; (void)out; return -ENOENT; }
-int epd_fs_list_forks(struct epd_fs *fs, const struct epd_fs_at *dir, epd_fs_entry_fn *fn, void *arg) { (void)fs; (void)dir; (void)fn; (void)arg; return 0; }
-int epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs, struct epd_why *why) { (void)fs; (void)why; *out = NULL; return 0; }
-void epd_fs_hands_close(struct epd_fs_hands *h) { (void)h; }
-int epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name) { (void)fs; (void)dir; (void)name; return -EPERM; }
-int epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name) { (void)fs; (void)dir; (void)name; return -EPERM; }
-int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs, const struct epd_fs_at *at) { (void)out; (void)fs; (void)at; return -EOPNOTSUPP; }
-int epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n) { (void)t; (void)p; (void)n; return -EOPNOTSUPP; }
-int epd_fs_talk_flush(struct epd_fs_talk *t) { (void)t; return 0; }
-void epd_fs_talk_read(struct epd_fs_talk *t, size_t n, epd_fs_answer_fn *done, void *arg) { (void)t; (void)n; done(arg, 0, epd_span(NULL, 0)); }
-void epd_fs_talk_cancel(struct epd_fs_talk *t, void *arg) { (void)t; (void)arg; }
-int epd_fs_talk_ready(struct epd_fs_talk *t) { (void)t; return 1; }
-void epd_fs_talk_close(struct epd_fs_talk *t) { (void)t; }
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "fs/dir.h"
+#include "fs/verb.h"
+
+/* A branch that has a name. */
+struct epd_fs_fork {
+	struct epd_fs_fork *next;
+	char workflow[EPD_WORKFLOW], name[EPD_WORKFLOW];
+	uint64_t salt;			/* the workflow's */
+	uint32_t parent, child;
+};
+
+int
+epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
+    struct epd_why *why)
+{
+	struct epd_fs_hands *h = epd_calloc(1, sizeof *h);
+	int rc;
+
+	if (!h)
+		return epd_why(why, -ENOMEM, "no memory");
+	h->fs = fs;
+	pthread_mutex_init(&h->busy, NULL);
+	pthread_mutex_init(&h->lock, NULL);
+	rc = epd_fs_jobs_open(&h->jobs, fs, epd_fs_talks_over, h, why);
+	if (rc < 0)
+		epd_fs_hands_close(h);
+	else
+		*out = h;
+	return rc;
+}
+
+void
+epd_fs_hands_close(struct epd_fs_hands *h)
+{
+	struct epd_fs_fork *f;
+
+	if (!h)
+		return;
+	epd_fs_jobs_close(h->jobs);
+	while ((f = h->fork)) {
+		h->fork = f->next;
+		epd_free(f);
+	}
+	epd_store_close(h->store);
+	pthread_mutex_destroy(&h->lock);
+	pthread_mutex_destroy(&h->busy);
+	epd_free(h);
+}
+
+int
+epd_fs_grasp(struct epd_fs_hands *h, struct epd_store **out,
+    struct epd_why *why)
+{
+	struct epd_store_options o = h->fs->o.store;
+	int rc = 0;
+
+	o.look = o.still = o.create = 0;
+	pthread_mutex_lock(&h->busy);
+	if (!h->store && (rc = epd_store_open(&h->store, &o, why)) < 0)
+		pthread_mutex_unlock(&h->busy);
+	else
+		*out = h->store;
+	return rc;
+}
+
+void
+epd_fs_let_go(struct epd_fs_hands *h)
+{
+	pthread_mutex_unlock(&h->busy);
+}
+
+/* Under fs->lock. */
+static int
+stands(struct epd_fs *fs, const char *workflow, uint64_t salt, uint32_t state)
+{
+	struct epd_fs_workflow *w;
+	struct epd_state st;
+	int rc = epd_fs_workflow(fs, workflow, &w, NULL);
+
+	if (rc < 0)
+		return rc;
+	return !w->watch || w->salt != salt ? EPD_ENOSTATE :
+	    epd_shard_state(epd_watch_shard(w->watch), state, &st);
+}
+
+int
+epd_fs_stands(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	int rc;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = stands(fs, at->workflow, at->salt, at->state);
+	pthread_mutex_unlock(&fs->lock);
+	return rc;
+}
+
+/* ---- names of branches ---- */
+
+/* The next of dir's from f on that is still there. */
+static struct epd_fs_fork *
+live(struct epd_fs *fs, const struct epd_fs_at *dir, struct epd_fs_fork *f)
+{
+	while (f && (f->parent != dir->state ||
+	    strcmp(f->workflow, dir->workflow) ||
+	    stands(fs, f->workflow, f->salt, f->child) < 0))
+		f = f->next;
+	return f;
+}
+
+static struct epd_fs_at
+fork_at(const struct epd_fs_at *dir, const struct epd_fs_fork *f)
+{
+	struct epd_fs_at at = epd_fs_in(dir, EPD_FS_STATE);
+
+	at.state = f->child;
+	at.depth += 2;
+	at.salt = f->child;	/* a later branch of the name is another file */
+	return at;
+}
+
+int
+epd_fs_find_fork(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name, struct epd_fs_at *out)
+{
+	struct epd_fs_fork *f = fs->hands ? fs->hands->fork : NULL;
+
+	while ((f = live(fs, dir, f)) && strcmp(f->name, name))
+		f = f->next;
+	if (!f)
+		return -ENOENT;
+	*out = fork_at(dir, f);
+	return 0;
+}
+
+int
+epd_fs_list_forks(struct epd_fs *fs, const struct epd_fs_at *dir,
+    epd_fs_entry_fn *fn, void *arg)
+{
+	struct epd_fs_fork *f = fs->hands ? fs->hands->fork : NULL;
+	int rc = 0;
+
+	for (; rc == 0 && (f = live(fs, dir, f)); f = f->next) {
+		struct epd_fs_at at = fork_at(dir, f);
+
+		rc = fn(arg, f->name, &at);
+	}
+	return rc;
+}
+
+/* Those that are gone make room, and f is known from now on. */
+static void
+remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
+{
+	struct epd_fs_fork **at = &h->fork, *old;
+	int rc;
+
+	pthread_mutex_lock(&h->fs->lock);
+	epd_fs_sync(h->fs);
+	while ((old = *at)) {
+		rc = stands(h->fs, old->workflow, old->salt, old->child);
+		if (rc != EPD_ENOSTATE && rc != EPD_ENOTHING) {
+			at = &old->next;
+			continue;
+		}
+		*at = old->next;
+		epd_free(old);
+	}
+	*at = f;
+	pthread_mutex_unlock(&h->fs->lock);
+}
+
+/* ---- mkdir ---- */
+
+/* Of the workflow that dir lies in, once name is not yet there. */
+static int
+is_free(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
+    uint64_t *salt)
+{
+	struct epd_fs_workflow *w;
+	struct epd_fs_at at;
+	int rc = 0;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	if (epd_fs_find(fs, dir, name, &at) == 0)
+		rc = -EEXIST;
+	else if (*dir->workflow &&
+	    (rc = epd_fs_workflow(fs, dir->workflow, &w, NULL)) == 0)
+		*salt = w->salt;
+	pthread_mutex_unlock(&fs->lock);
+	return rc;
+}
+
+static int
+make_branch(struct epd_fs_hands *h, struct epd_store *s,
+    const struct epd_fs_at *dir, const char *name)
+{
+	struct epd_fs_fork *f = epd_calloc(1, sizeof *f);
+	struct epd_fork_request ask = {
+		.from = { .kind = EPD_REF_STATE, .state = dir->state },
+		.branches = 1, .reason = "agent_branch",
+	};
+	struct epd_forked d;
+	int rc = f ? is_free(h->fs, dir, name, &f->salt) : -ENOMEM;
+
+	strcpy(ask.from.workflow, dir->workflow);
+	if (rc == 0)
+		rc = epd_flow_fork(s, &ask, &d, NULL);
+	if (rc < 0) {
+		epd_free(f);
+		return rc;
+	}
+	strcpy(f->workflow, dir->workflow);
+	snprintf(f->name, sizeof f->name, "%s", name);
+	f->parent = dir->state;
+	f->child = d.first;
+	remember(h, f);
+	return 0;
+}
+
+int
+epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
+{
+	const int forks = dir->kind == EPD_FS_FORKS;
+	char made[EPD_WORKFLOW];
+	struct epd_store *s;
+	uint64_t salt;
+	uint32_t n;
+	int rc;
+
+	if (!forks && dir->kind != EPD_FS_WORKFLOWS)
+		return -EPERM;
+	if (!epd_workflow_name_ok(name) ||
+	    (forks && epd_fs_number(name, "s", &n) == 0))
+		return -EINVAL;
+	if ((rc = epd_fs_grasp(fs->hands, &s, NULL)) < 0)
+		return rc;
+	if (forks)
+		rc = make_branch(fs->hands, s, dir, name);
+	else if ((rc = is_free(fs, dir, name, &salt)) == 0)
+		rc = epd_workflow_make(s, name, made, NULL);
+	epd_fs_let_go(fs->hands);
+	return rc;
+}
+
+/* ---- rmdir ---- */
+
+/* What of a workflow is there: -ENOTEMPTY, -EPERM, or 0. */
+static int
+has_nothing(struct epd_fs *fs, const char *name)
+{
+	struct epd_fs_workflow *w;
+	struct epd_state st;
+	int rc;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = epd_fs_workflow(fs, name, &w, NULL);
+	if (rc == 0 && w->watch)
+		rc = epd_shard_next(epd_watch_shard(w->watch), 0, &st) == 0 ?
+		    -ENOTEMPTY : epd_shard_lsn(epd_watch_shard(w->watch)) ?
+		    -EPERM : 0;
+	pthread_mutex_unlock(&fs->lock);
+	return rc;
+}
+
+static int
+unmake(struct epd_fs *fs, struct epd_store *s, const char *name)
+{
+	struct epd_workflow w = { .runs = -1 };
+	int rc = has_nothing(fs, name);
+
+	if (rc < 0)
+		return rc;
+	snprintf(w.name, sizeof w.name, "%s", name);
+	w.dirfd = epd_file_open(s->workflows, name, O_RDONLY | O_DIRECTORY, 0);
+	if (w.dirfd < 0)
+		return w.dirfd;
+	rc = epd_workflow_unmake(s, &w) ? 0 : -EBUSY;
+	epd_workflow_close(&w);
+	return rc;
+}
+
+int
+epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
+{
+	struct epd_ref ref = { .kind = EPD_REF_STATE };
+	struct epd_store *s;
+	struct epd_fs_at at;
+	int rc;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = epd_fs_find(fs, dir, name, &at);
+	pthread_mutex_unlock(&fs->lock);
+	if (rc < 0)
+		return rc;
+	if (at.kind != EPD_FS_STATE && at.kind != EPD_FS_WORKFLOW)
+		return -EPERM;
+	if ((rc = epd_fs_grasp(fs->hands, &s, NULL)) < 0)
+		return rc;
+	strcpy(ref.workflow, at.workflow);
+	ref.state = at.state;
+	rc = at.kind == EPD_FS_STATE ? epd_flow_release(s, &ref, "by rmdir",
+	    NULL) : unmake(fs, s, name);
+	epd_fs_let_go(fs->hands);
+	return rc;
+}

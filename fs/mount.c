@@ -169,6 +169,10 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
 		rc = serve(m, why);
 		fuse_session_unmount(m->se);
+		/* Reads that wait for jobs are the session's; nobody hears. */
+		fuse_session_exit(m->se);
+		epd_fs_hands_close(m->fs.hands);
+		m->fs.hands = NULL;
 	}
 	fuse_remove_signal_handlers(m->se);
 	fuse_session_destroy(m->se);
@@ -191,6 +195,7 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 	m.fs.o.store.look = 1;
 	m.fs.o.store.still = o->read_only;
 	pthread_mutex_init(&m.fs.lock, NULL);
+	pthread_mutex_init(&m.calling, NULL);
 	epd_fs_toucher_start(&m);
 	if ((rc = epd_fs_world_open(&m.fs, why)) == 0 && !o->read_only)
 		rc = epd_fs_hands_open(&m.fs.hands, &m.fs, why);
@@ -200,6 +205,7 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 	epd_fs_tongue_close(&m.fs);
 	epd_fs_world_close(&m.fs);
 	epd_fs_toucher_stop(&m);
+	pthread_mutex_destroy(&m.calling);
 	pthread_mutex_destroy(&m.fs.lock);
 	return rc;
 }

@@ -284,27 +284,39 @@ look_at(void *arg, struct epd_fs_node *n)
 
 enum { TOUCHES = 256 };		/* a round */
 
-static void
-tell(struct epd_fs_mount *m, struct touch *touches)
+void
+epd_fs_call_back(struct epd_fs_mount *m)
 {
-	struct round r = { m, touches, 0, TOUCHES };
-	struct epd_fs_poller *p, *next;
 	uint64_t *cold;
 	size_t n;
 
+	/* Who comes second knows that what the first took is called back. */
+	pthread_mutex_lock(&m->calling);
 	pthread_mutex_lock(&m->fs.lock);
 	epd_fs_sync(&m->fs);
 	cold = m->fs.cold;
 	n = m->fs.ncold;
 	m->fs.cold = NULL;
 	m->fs.ncold = m->fs.colds = 0;
-	p = woken(m);
-	if (m->touch >= 0)
-		epd_fs_node_each(&m->fs.nodes, look_at, &r);
 	pthread_mutex_unlock(&m->fs.lock);
 	for (size_t i = 0; i < n; i++)
 		fuse_lowlevel_notify_inval_inode(m->se, cold[i], -1, 0);
 	epd_free(cold);
+	pthread_mutex_unlock(&m->calling);
+}
+
+static void
+tell(struct epd_fs_mount *m, struct touch *touches)
+{
+	struct round r = { m, touches, 0, TOUCHES };
+	struct epd_fs_poller *p, *next;
+
+	epd_fs_call_back(m);
+	pthread_mutex_lock(&m->fs.lock);
+	p = woken(m);
+	if (m->touch >= 0)
+		epd_fs_node_each(&m->fs.nodes, look_at, &r);
+	pthread_mutex_unlock(&m->fs.lock);
 	for (; p; p = next) {
 		next = p->next;
 		fuse_lowlevel_notify_poll(p->ph);

@@ -7,6 +7,11 @@
 void epd_fs_poll_ops(struct fuse_lowlevel_ops *ops);
 /* Nobody waits for h any more. */
 void epd_fs_unpoll(struct epd_fs_mount *m, struct epd_fs_handle *h);
+/*
+ * Attributes the kernel keeps and that have changed are called back when it returns,
+ * so that who has changed them sees it.  Under no lock.
+ */
+void epd_fs_call_back(struct epd_fs_mount *m);
 /* Before there are threads or a mount.  Without it inotify hears nothing. */
 void epd_fs_toucher_start(struct epd_fs_mount *m);
 void epd_fs_toucher_stop(struct epd_fs_mount *m);

@@ -412,6 +412,12 @@ interrupted(fuse_req_t req, void *talk)
 	epd_fs_talk_cancel(talk, req);
 }
 
+static int
+is_interrupted(void *req)
+{
+	return fuse_req_interrupted(req);
+}
+
 static void
 op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     struct fuse_file_info *fi)
@@ -425,7 +431,8 @@ op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	(void)ino;
 	if (h->talk) {
 		fuse_req_interrupt_func(req, interrupted, h->talk);
-		epd_fs_talk_read(h->talk, size, answered, req);
+		epd_fs_talk_read(h->talk, size, answered, is_interrupted,
+		    req);
 		return;
 	}
 	if (h->pin) {

@@ -17,6 +17,7 @@ struct epd_fs_mount {
 	struct epd_fs fs;
 	struct fuse_session *se;
 	struct epd_fs_poller *poller;	/* who waits for more; under fs.lock */
+	pthread_mutex_t calling;	/* attributes are called back; before fs.lock */
 	pid_t toucher;			/* a child whose truncations change nothing */
 	int touch;			/* paths go to it; or -1 */
 	int stopping;			/* the notices' thread is to end */

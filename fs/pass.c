@@ -4,6 +4,7 @@
  *  1. INIT's answer gets the flags that ask for passthrough, if INIT offered it; an
  *     open's gets the kernel's id of the file.  A thread reads a request, works
  *     on it and answers by itself, so what the answer needs is the thread's.
+ *     So too a flag of an open that libfuse has no word for.
  *  2. The kernel wants one file for one inode at a time: opens of it share one
  *     backing until the last is closed.
  *
@@ -51,6 +52,7 @@ struct epd_fs_backing {
 static _Thread_local struct {
 	int offered;		/* the request is INIT, and it offers it */
 	int id;			/* the file of the open that is answered */
+	uint32_t flags;		/* and what more is said of it */
 } now;
 
 static ssize_t
@@ -100,12 +102,13 @@ write_answer(int fd, struct iovec *iov, int count, void *userdata)
 		now.offered = 0;
 		return write_init(fd, iov, userdata);
 	}
-	if (count == 2 && !h->error && now.id &&
+	if (count == 2 && !h->error && now.flags &&
 	    iov[1].iov_len == sizeof open) {
 		memcpy(&open, iov[1].iov_base, sizeof open);
-		open.open_flags |= OPEN_PASSTHROUGH;
-		open.open_flags &= ~(uint32_t)(FOPEN_KEEP_CACHE |
-		    FOPEN_DIRECT_IO);
+		if (now.id)
+			open.open_flags &= ~(uint32_t)(FOPEN_KEEP_CACHE |
+			    FOPEN_DIRECT_IO);
+		open.open_flags |= now.flags;
 		open.padding = (uint32_t)now.id;
 		return writev(fd, (struct iovec[]){ iov[0],
 		    { &open, sizeof open } }, 2);
@@ -157,9 +160,12 @@ epd_fs_reply_open(fuse_req_t req, const struct fuse_file_info *fi,
 {
 	int rc;
 
+	/* A talk has no place in it: who waits to read keeps nobody from writing. */
 	now.id = h->backing;
+	now.flags = h->backing ? OPEN_PASSTHROUGH : h->talk ? FOPEN_STREAM : 0;
 	rc = fuse_reply_open(req, fi);
 	now.id = 0;
+	now.flags = 0;
 	return rc;
 }
 

@@ -4,7 +4,7 @@
 
 #include "fs/attr.h"
 #include "fs/hands.h"
-#include "fs/ops.h"
+#include "fs/notice.h"
 
 /* What at shows, or the request is answered. */
 static int
@@ -45,9 +45,13 @@ op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
 	struct epd_fs_at at;
 
-	if (find(req, parent, &at) == 0)
-		fuse_reply_err(req, epd_errno(epd_fs_rmdir(&m->fs, &at,
-		    name)));
+	int rc;
+
+	if (find(req, parent, &at) < 0)
+		return;
+	rc = epd_fs_rmdir(&m->fs, &at, name);
+	epd_fs_call_back(m);
+	fuse_reply_err(req, epd_errno(rc));
 }
 
 static void
@@ -55,7 +59,7 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
     off_t off, struct fuse_file_info *fi)
 {
 	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
-	int rc;
+	ssize_t rc;
 
 	(void)ino;
 	(void)off;
@@ -63,8 +67,10 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
 		fuse_reply_err(req, EBADF);
 		return;
 	}
-	if ((rc = epd_fs_talk_write(h->talk, buf, size)) < 0)
-		epd_fs_fail(req, rc);
+	rc = epd_fs_talk_write(h->talk, buf, size);
+	epd_fs_call_back(epd_fs_mount_of(req));
+	if (rc < 0)
+		epd_fs_fail(req, (int)rc);
 	else
 		fuse_reply_write(req, (size_t)rc);
 }
@@ -73,10 +79,14 @@ static void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
+	int rc = 0;
 
 	(void)ino;
-	fuse_reply_err(req, h->talk ? epd_errno(epd_fs_talk_flush(h->talk)) :
-	    0);
+	if (h->talk) {
+		rc = epd_fs_talk_flush(h->talk);
+		epd_fs_call_back(epd_fs_mount_of(req));
+	}
+	fuse_reply_err(req, epd_errno(rc));
 }
 
 static void

@@ -1,0 +1,416 @@
+/*
+ * talk.c - open says and ctls: what is written is taken apart, and answers are kept
+ * until they are read.
+ *
+ * An answer that is a job's end has its place among the others, and those behind
+ * it wait for it.  A read that finds it first is put aside, with no thread, and
+ * answered when a job is over.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "fs/verb.h"
+
+enum {
+	TURN = 1 << 20, LINE = 64 << 10,
+	UNREAD = 8 << 20	/* of answers nobody reads the oldest go beyond */
+};
+
+struct answer {
+	struct answer *next;
+	uint64_t job;			/* its end is to come; or 0 */
+	struct epd_buf text;
+};
+
+/* A read that waits, or its answer on its way. */
+struct reader {
+	struct reader *next;
+	size_t n;
+	epd_fs_answer_fn *done;
+	void *arg;
+	int rc;
+	struct epd_buf text;
+};
+
+struct epd_fs_talk {
+	struct epd_fs *fs;
+	struct epd_fs_at at;		/* salt: the workflow's */
+	struct epd_fs_talk *next;
+	pthread_mutex_t mine;		/* of what is written, all of a verb long */
+	struct epd_buf text;		/* a turn, or a line, that has not ended */
+	int too_big;			/* the turn is: it is not said */
+	/* under the hands' lock: */
+	struct answer *first, **last;
+	size_t unread;
+	struct reader *reader;
+	int blocked;			/* the first answer is to come; atomic */
+};
+
+/* ---- answers; under the hands' lock ---- */
+
+static void
+drop_first(struct epd_fs_talk *t)
+{
+	struct answer *a = t->first;
+
+	t->unread -= a->text.n;
+	if (!(t->first = a->next))
+		t->last = &t->first;
+	epd_buf_free(&a->text);
+	epd_free(a);
+}
+
+/* Without memory it is left out. */
+static void
+put(struct epd_fs_talk *t, uint64_t job, const void *p, size_t n)
+{
+	struct answer *a = epd_calloc(1, sizeof *a);
+
+	if (!a)
+		return;
+	a->job = job;
+	epd_buf_put(&a->text, p, n);
+	*t->last = a;
+	t->last = &a->next;
+	t->unread += a->text.n;
+	while (t->unread > UNREAD && t->first != a && !t->first->job)
+		drop_first(t);
+}
+
+/* Jobs that are over have an answer now. */
+static void
+settle(struct epd_fs_talk *t)
+{
+	struct epd_fs_job job;
+	int rc;
+
+	for (struct answer *a = t->first; a; a = a->next) {
+		if (!a->job)
+			continue;
+		rc = epd_fs_job_find(t->fs->hands->jobs, a->job, &job);
+		if (rc == 0 && !epd_fs_job_is_over(&job))
+			continue;
+		a->job = 0;
+		if (rc == 0)
+			epd_fs_job_line(&job, 0, &a->text);
+		t->unread += a->text.n;
+	}
+	__atomic_store_n(&t->blocked, t->first && t->first->job,
+	    __ATOMIC_RELEASE);
+}
+
+static int
+is_blocked(const struct epd_fs_talk *t)
+{
+	return t->first && t->first->job;
+}
+
+/* At most n bytes of what is there, without what was taken before. */
+static void
+take(struct epd_fs_talk *t, size_t n, struct epd_buf *out)
+{
+	while (t->first && !t->first->job && out->n < n) {
+		struct epd_buf *b = &t->first->text;
+		size_t k = n - out->n < b->n ? n - out->n : b->n;
+
+		epd_buf_put(out, b->p, k);
+		if (out->failed)
+			return;
+		if (k == b->n) {
+			drop_first(t);
+			continue;
+		}
+		memmove(b->p, b->p + k, b->n - k);
+		b->n -= k;
+		t->unread -= k;
+	}
+	__atomic_store_n(&t->blocked, is_blocked(t), __ATOMIC_RELEASE);
+}
+
+/* Those who waited and need not any more, taken off. */
+static void
+serve(struct epd_fs_talk *t, struct reader ***out)
+{
+	struct reader *r;
+
+	while ((r = t->reader) && !is_blocked(t)) {
+		take(t, r->n, &r->text);
+		r->rc = r->text.failed ? -ENOMEM : 0;
+		t->reader = r->next;
+		r->next = NULL;
+		**out = r;
+		*out = &r->next;
+	}
+}
+
+/* Under no lock. */
+static void
+reply(struct reader *r)
+{
+	for (struct reader *next; r; r = next) {
+		next = r->next;
+		r->done(r->arg, r->rc, epd_span(r->text.p, r->text.n));
+		epd_buf_free(&r->text);
+		epd_free(r);
+	}
+}
+
+/* Who polls is to look again. */
+static void
+wake(struct epd_fs *fs)
+{
+	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
+}
+
+void
+epd_fs_talks_over(void *arg)
+{
+	struct epd_fs_hands *h = arg;
+	struct reader *first = NULL, **last = &first;
+
+	pthread_mutex_lock(&h->lock);
+	for (struct epd_fs_talk *t = h->talk; t; t = t->next) {
+		settle(t);
+		serve(t, &last);
+	}
+	pthread_mutex_unlock(&h->lock);
+	reply(first);
+	wake(h->fs);
+}
+
+static void
+answer(struct epd_fs_talk *t, const struct epd_fs_call *c)
+{
+	struct epd_fs_hands *h = t->fs->hands;
+	struct reader *first = NULL, **last = &first;
+	const uint64_t *job = (const void *)c->wait.p;
+
+	pthread_mutex_lock(&h->lock);
+	if (c->answer.n)
+		put(t, 0, c->answer.p, c->answer.n);
+	for (size_t i = 0; i < c->wait.n / sizeof *job; i++)
+		put(t, job[i], NULL, 0);
+	settle(t);
+	serve(t, &last);
+	pthread_mutex_unlock(&h->lock);
+	reply(first);
+	wake(t->fs);
+}
+
+/* ---- reading ---- */
+
+void
+epd_fs_talk_read(struct epd_fs_talk *t, size_t n, epd_fs_answer_fn *done,
+    int (*is_over)(void *arg), void *arg)
+{
+	struct epd_fs_hands *h = t->fs->hands;
+	struct reader *r = epd_calloc(1, sizeof *r), **at = &t->reader;
+
+	if (!r) {
+		done(arg, -ENOMEM, epd_span(NULL, 0));
+		return;
+	}
+	*r = (struct reader){ .n = n, .done = done, .arg = arg };
+	pthread_mutex_lock(&h->lock);
+	if (is_blocked(t) && !is_over(arg)) {
+		while (*at)
+			at = &(*at)->next;
+		*at = r;
+		r = NULL;
+	} else if (is_blocked(t)) {
+		r->rc = -EINTR;
+	} else {
+		take(t, n, &r->text);
+		r->rc = r->text.failed ? -ENOMEM : 0;
+	}
+	pthread_mutex_unlock(&h->lock);
+	reply(r);
+}
+
+void
+epd_fs_talk_cancel(struct epd_fs_talk *t, void *arg)
+{
+	struct epd_fs_hands *h = t->fs->hands;
+	struct reader **at = &t->reader, *r;
+
+	pthread_mutex_lock(&h->lock);
+	while ((r = *at) && r->arg != arg)
+		at = &r->next;
+	if (r) {
+		*at = r->next;
+		r->next = NULL;
+		r->rc = -EINTR;
+	}
+	pthread_mutex_unlock(&h->lock);
+	reply(r);
+}
+
+int
+epd_fs_talk_ready(struct epd_fs_talk *t)
+{
+	return !__atomic_load_n(&t->blocked, __ATOMIC_ACQUIRE);
+}
+
+/* ---- writing ---- */
+
+/* The line that was gathered.  Its sentence is kept if it will not be seen again. */
+static int
+line(struct epd_fs_talk *t, int again)
+{
+	struct epd_fs_call c = { .fs = t->fs, .at = &t->at };
+	int rc;
+
+	epd_buf_put(&t->text, "", 1);
+	rc = t->text.failed ? -ENOMEM : epd_fs_verb(&c, (char *)t->text.p);
+	epd_buf_free(&t->text);
+	if (rc < 0) {
+		c.answer.n = c.wait.n = 0;
+		if (!again)
+			epd_buf_fmt(&c.answer, "%s\n", *c.why.text ?
+			    c.why.text : epd_strerror(rc));
+	}
+	answer(t, &c);
+	epd_buf_free(&c.answer);
+	epd_buf_free(&c.wait);
+	return rc;
+}
+
+static int
+gather(struct epd_fs_talk *t, const char *p, size_t n)
+{
+	if (memchr(p, '\0', n))
+		return -EINVAL;
+	if (n > LINE - t->text.n)
+		return -EMSGSIZE;
+	epd_buf_put(&t->text, p, n);
+	return t->text.failed ? -ENOMEM : 0;
+}
+
+static ssize_t
+write_lines(struct epd_fs_talk *t, const char *p, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n) {
+		const char *nl = memchr(p + at, '\n', n - at);
+		size_t len = nl ? (size_t)(nl - p) - at : n - at;
+		int rc = gather(t, p + at, len);
+
+		if (rc < 0)
+			epd_buf_free(&t->text);
+		else if (nl)
+			rc = line(t, at > 0);
+		if (rc < 0)
+			return at ? (ssize_t)at : rc;
+		at += len + (nl != NULL);
+	}
+	return (ssize_t)n;
+}
+
+static ssize_t
+write_turn(struct epd_fs_talk *t, const char *p, size_t n)
+{
+	int rc = t->text.n ? 0 : epd_fs_stands(t->fs, &t->at);
+
+	if (rc < 0)
+		return rc;
+	if (t->too_big || n > TURN - t->text.n) {
+		epd_buf_free(&t->text);
+		t->too_big = 1;
+		return -EFBIG;
+	}
+	epd_buf_put(&t->text, p, n);
+	return t->text.failed ? -ENOMEM : (ssize_t)n;
+}
+
+ssize_t
+epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n)
+{
+	ssize_t rc;
+
+	pthread_mutex_lock(&t->mine);
+	rc = (t->at.kind == EPD_FS_SAY ? write_turn : write_lines)(t, p, n);
+	pthread_mutex_unlock(&t->mine);
+	return rc;
+}
+
+static int
+end_turn(struct epd_fs_talk *t)
+{
+	int rc = t->too_big ? -EFBIG : t->text.failed ? -ENOMEM : t->text.n ?
+	    epd_fs_turn(t->fs, &t->at, epd_span(t->text.p, t->text.n), NULL) :
+	    0;
+
+	t->too_big = 0;
+	epd_buf_free(&t->text);
+	return rc;
+}
+
+int
+epd_fs_talk_flush(struct epd_fs_talk *t)
+{
+	int rc;
+
+	pthread_mutex_lock(&t->mine);
+	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ? line(t, 0) :
+	    0;
+	pthread_mutex_unlock(&t->mine);
+	return rc;
+}
+
+/* ---- opening ---- */
+
+int
+epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
+    const struct epd_fs_at *at)
+{
+	struct epd_fs_talk *t = epd_calloc(1, sizeof *t);
+	struct epd_fs_workflow *w;
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	t->fs = fs;
+	t->at = *at;
+	t->last = &t->first;
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	if ((rc = epd_fs_workflow(fs, at->workflow, &w, NULL)) == 0)
+		t->at.salt = w->salt;
+	pthread_mutex_unlock(&fs->lock);
+	if (rc == 0)
+		rc = epd_fs_stands(fs, &t->at);
+	if (rc < 0) {
+		epd_free(t);
+		return rc;
+	}
+	pthread_mutex_init(&t->mine, NULL);
+	pthread_mutex_lock(&fs->hands->lock);
+	t->next = fs->hands->talk;
+	fs->hands->talk = t;
+	pthread_mutex_unlock(&fs->hands->lock);
+	*out = t;
+	return 0;
+}
+
+void
+epd_fs_talk_close(struct epd_fs_talk *t)
+{
+	struct epd_fs_talk **at;
+
+	if (!t)
+		return;
+	at = &t->fs->hands->talk;
+	pthread_mutex_lock(&t->fs->hands->lock);
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	pthread_mutex_unlock(&t->fs->hands->lock);
+	while (t->first)
+		drop_first(t);
+	epd_buf_free(&t->text);
+	pthread_mutex_destroy(&t->mine);
+	epd_free(t);
+}
