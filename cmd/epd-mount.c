@@ -28,8 +28,9 @@ static const struct cli_option options[] = {
 	    "config=FILE, tenant=NAME, and what the kernel takes" },
 	{ 'u', "unmount", NULL, "unmount DIR" },
 	{ LAZY, "lazy", NULL, "with -u: now, though files there are open" },
-	{ 's', NULL, NULL, NULL },	/* mount(8): sloppy options */
-	{ 'n', NULL, NULL, NULL },	/* mount(8): no mtab */
+	/* mount(8) says these of its own accord. */
+	{ 's', "sloppy", NULL, NULL },
+	{ 'n', "no-mtab", NULL, NULL },
 	{ 0, NULL, NULL, NULL },
 };
 

@@ -53,6 +53,8 @@ epd_fs_hands_close(struct epd_fs_hands *h)
 	if (!h)
 		return;
 	epd_fs_jobs_close(h->jobs);
+	while (h->talk)
+		epd_fs_talk_close(h->talk);
 	while ((f = h->fork)) {
 		h->fork = f->next;
 		epd_free(f);
@@ -164,16 +166,18 @@ epd_fs_list_forks(struct epd_fs *fs, const struct epd_fs_at *dir,
 	return rc;
 }
 
-/* Those that are gone make room, and f is known from now on. */
+/* f is known from now on; now and then those that are gone make room. */
 static void
 remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
 {
 	struct epd_fs_fork **at = &h->fork, *old;
+	const int sweep = !(h->forks & (h->forks + 1));
 	int rc;
 
+	h->forks++;
 	pthread_mutex_lock(&h->fs->lock);
 	epd_fs_sync(h->fs);
-	while ((old = *at)) {
+	while (sweep && (old = *at)) {
 		rc = stands(h->fs, old->workflow, old->salt, old->child);
 		if (rc != EPD_ENOSTATE && rc != EPD_ENOTHING) {
 			at = &old->next;
@@ -182,7 +186,8 @@ remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
 		*at = old->next;
 		epd_free(old);
 	}
-	*at = f;
+	f->next = h->fork;
+	h->fork = f;
 	pthread_mutex_unlock(&h->fs->lock);
 }
 

@@ -55,7 +55,7 @@ int epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir,
  * An open say or ctl, which outlives the state it was opened on.
  *
  * say: what is written until close is one user turn, 1 MiB at most (-EFBIG: then
- * none of it is said).
+ * none of it is said).  It reads as empty.
  * ctl: each line written is a verb, 64 KiB at most; its answer is there to be read
  * on the same descriptor, once, and answers come in order.  A verb that is refused
  * makes the write fail, and the answer is the sentence.

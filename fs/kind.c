@@ -93,7 +93,7 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_VERSION] = DIR_(NULL, IN(VERSIONS)),
 	[EPD_FS_VERSION_JSON] = FILE_("version.json", IN(VERSION),
 	    EPD_FS_FIXED, epd_fs_json, NULL),
-	[EPD_FS_SAY] = { "say", IN(STATE), S_IFREG | 0200, EPD_FS_WRITES,
+	[EPD_FS_SAY] = { "say", IN(STATE), S_IFREG | 0600, EPD_FS_WRITES,
 	    NULL, NULL, NULL, NULL },
 	[EPD_FS_CTL] = { "ctl", IN(STATE), S_IFREG | 0600, EPD_FS_WRITES,
 	    NULL, NULL, NULL, NULL },

@@ -359,7 +359,7 @@ is_allowed(const struct epd_fs_mount *m, const struct epd_fs_at *at, int flags)
 	if (how != O_RDONLY && (m->fs.o.read_only ||
 	    !(k->how & EPD_FS_WRITES)))
 		return m->fs.o.read_only ? -EROFS : -EACCES;
-	return at->kind == EPD_FS_SAY && how != O_WRONLY ? -EACCES : 0;
+	return 0;
 }
 
 static void

@@ -255,15 +255,34 @@ epd_fs_talk_ready(struct epd_fs_talk *t)
 
 /* ---- writing ---- */
 
-/* The line that was gathered.  Its sentence is kept if it will not be seen again. */
 static int
-line(struct epd_fs_talk *t, int again)
+gather(struct epd_fs_talk *t, struct epd_span part, struct epd_why *why)
+{
+	if (memchr(part.p, '\0', part.n))
+		return epd_why(why, -EINVAL, "a line with a NUL in it");
+	if (part.n > LINE - t->text.n)
+		return epd_why(why, -EMSGSIZE, "a line of more than %d bytes",
+		    LINE);
+	epd_buf_put(&t->text, part.p, part.n);
+	return t->text.failed ? -ENOMEM : 0;
+}
+
+/*
+ * A part of a line, and if it ends there the line.  The sentence of one refused is
+ * kept unless it will be written again.
+ */
+static int
+line(struct epd_fs_talk *t, struct epd_span part, int ends, int again)
 {
 	struct epd_fs_call c = { .fs = t->fs, .at = &t->at };
-	int rc;
+	int rc = gather(t, part, &c.why);
 
+	if (rc == 0 && !ends)
+		return 0;
 	epd_buf_put(&t->text, "", 1);
-	rc = t->text.failed ? -ENOMEM : epd_fs_verb(&c, (char *)t->text.p);
+	if (rc == 0)
+		rc = t->text.failed ? -ENOMEM :
+		    epd_fs_verb(&c, (char *)t->text.p);
 	epd_buf_free(&t->text);
 	if (rc < 0) {
 		c.answer.n = c.wait.n = 0;
@@ -277,17 +296,6 @@ line(struct epd_fs_talk *t, int again)
 	return rc;
 }
 
-static int
-gather(struct epd_fs_talk *t, const char *p, size_t n)
-{
-	if (memchr(p, '\0', n))
-		return -EINVAL;
-	if (n > LINE - t->text.n)
-		return -EMSGSIZE;
-	epd_buf_put(&t->text, p, n);
-	return t->text.failed ? -ENOMEM : 0;
-}
-
 static ssize_t
 write_lines(struct epd_fs_talk *t, const char *p, size_t n)
 {
@@ -296,12 +304,8 @@ write_lines(struct epd_fs_talk *t, const char *p, size_t n)
 	while (at < n) {
 		const char *nl = memchr(p + at, '\n', n - at);
 		size_t len = nl ? (size_t)(nl - p) - at : n - at;
-		int rc = gather(t, p + at, len);
+		int rc = line(t, epd_span(p + at, len), nl != NULL, at > 0);
 
-		if (rc < 0)
-			epd_buf_free(&t->text);
-		else if (nl)
-			rc = line(t, at > 0);
 		if (rc < 0)
 			return at ? (ssize_t)at : rc;
 		at += len + (nl != NULL);
@@ -354,8 +358,8 @@ epd_fs_talk_flush(struct epd_fs_talk *t)
 	int rc;
 
 	pthread_mutex_lock(&t->mine);
-	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ? line(t, 0) :
-	    0;
+	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ?
+	    line(t, epd_span("", 0), 1, 0) : 0;
 	pthread_mutex_unlock(&t->mine);
 	return rc;
 }

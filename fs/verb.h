@@ -11,7 +11,8 @@ struct epd_fs_hands {
 	struct epd_fs *fs;
 	pthread_mutex_t busy;		/* of store: one verb at a time */
 	struct epd_store *store;	/* to write; opened by the first verb */
-	struct epd_fs_fork *fork;	/* under fs->lock */
+	struct epd_fs_fork *fork;	/* the newest first; under fs->lock */
+	uint64_t forks;			/* that were made */
 	pthread_mutex_t lock;		/* of talks and their answers */
 	struct epd_fs_talk *talk;
 	struct epd_fs_jobs *jobs;

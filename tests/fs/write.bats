@@ -146,6 +146,12 @@ speaks() {
 	echo release enough of it >"$S/s11/ctl"
 	[ ! -e "$S/s11" ]
 	[ "$(epd-state log w1 | grep -c 'enough of it')" -eq 1 ]
+	# Though it was listed a moment ago.
+	for n in $(seq 2 10); do
+		ls -l "$S" >list
+		echo release >"$S/s$n/ctl"
+		[ ! -e "$S/s$n" ]
+	done
 }
 
 @test "a verb that is refused fails the write, and says why" {
@@ -172,8 +178,11 @@ speaks() {
 	offload|not supported|offload: not built yet
 	restore|not supported|restore: not built yet
 	END
-	run -1 bash -c 'printf "fork\0\n" >"$1"' - "$S/s1/ctl"
+	exec 7<>"$S/s1/ctl"
+	run -1 bash -c 'printf "fork\0\n" >&7'
 	[[ "$output" = *'Invalid argument'* ]]
+	[ "$(cat <&7)" = 'a line with a NUL in it' ]
+	exec 7>&-
 	run -1 bash -c '{ printf "abort "; head -c 70000 /dev/zero | tr "\0" x
 		echo; } | dd bs=80000 iflag=fullblock of="$1"' - "$S/s1/ctl"
 	[[ "$output" = *'Message too long'* ]]
@@ -277,8 +286,7 @@ j3 decode done w1/s1@4' ]
 	[[ "$(cat "$S/s1/text")" = *'user: one'*'user: two'* ]]
 	: >"$S/s1/say"
 	[ "$(ctl s1 jobs | wc -l)" -eq 2 ]
-	run -1 cat "$S/s1/say"
-	[[ "$output" = *'Permission denied'* ]]
+	[ -z "$(cat "$S/s1/say")" ]
 }
 
 @test "jobs tell of themselves in events" {
@@ -363,7 +371,7 @@ done 0 w1/s1@3'
 	ctl s1 'cancel j2'
 	[ "$(ctl s1 'wait j2')" = 'j2 cancelled' ]
 	ctl s1 'cancel j1'
-	[[ "$(ctl s1 wait)" = 'j3 done '* ]]
+	[[ "$(ctl s1 wait)" = *'j3 done '* ]]
 	! grep -q 'too late' "$S/s1/text"
 }
 
@@ -478,6 +486,8 @@ done 0 w1/s1@3'
 }
 
 @test "stopped while somebody waits it ends all the same" {
+	# What is open then is not given back, the process ends.
+	export ASAN_OPTIONS=detect_leaks=0
 	slow
 	exec 7<>"$S/s1/ctl"
 	echo decode ignore-eos >&7
