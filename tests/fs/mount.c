@@ -1,4 +1,6 @@
 /* mount.c - the mount under operations at random, writers, kills, and loss. */
+#include "tests/fs/mount_beneath.h"
+#include "tests/fs/mount_kill.h"
 #include "tests/fs/mount_replay.h"
 
 /* Writers, readers, those at random, for so many seconds. */
@@ -76,6 +78,210 @@ TEST(no_file_disagrees_with_the_log)
 	CHECK_INT(mt.sh->bad, 0);
 	CHECK_INT(mt_down(0), 0);
 	CHECK_INT(mt_check(), 0);
+	mt_end();
+}
+
+static void
+killed(int sig, int rounds)
+{
+	struct kl_sum s = {0};
+	const char *job;
+
+	kl = mt_share(sizeof *kl);
+	CHECK(kl != NULL);
+	job = kl_job();
+	setenv("EPD_ISA", "scalar", 1);		/* a decode that lasts */
+	setenv("EPD_THREADS", "1", 1);
+	for (int i = 0; i < rounds && s.stuck < 5; i++) {
+		mt.seed = mt_mix(mt.seed);
+		kl_round(&s, sig, job, 30 + (int)(mt.seed % 300));
+		if (i % 10 == 9 || i == rounds - 1)
+			CHECK_INT(mt_check(), 0);
+	}
+	unsetenv("EPD_ISA");
+	unsetenv("EPD_THREADS");
+	printf("# row 13: %u %s under %d processes in it, %u jobs at work: each "
+	    "out within %llu ms (mean %llu), %u stuck, %u children left\n",
+	    s.rounds, sig == SIGKILL ? "kills" : "stops", KL_LOADS, s.jobs,
+	    (unsigned long long)s.worst_ms, (unsigned long long)(s.sum_ms /
+	    (s.loads ? s.loads : 1)), s.stuck, s.left);
+	munmap(kl, sizeof *kl);
+	CHECK_INT(s.rounds, rounds);
+	CHECK(s.in > s.loads / 2);
+}
+
+TEST(killed_under_load)
+{
+	MT_BEGIN(600);
+	CHECK_INT(mt_fill(), 0);
+	killed(SIGKILL, (int)mt_env("EPD_KILLS", 8));
+	CHECK_INT(mt.sh->bad, 0);
+	mt_end();
+}
+
+TEST(stopped_under_load)
+{
+	MT_BEGIN(300);
+	CHECK_INT(mt_fill(), 0);
+	killed(SIGTERM, (int)mt_env("EPD_STOPS", 4));
+	CHECK_INT(mt.sh->bad, 0);
+	mt_end();
+}
+
+/* The run of s2's first three pages, of 2.5 MB each, cut under who reads them. */
+TEST(a_run_that_is_cut_under_a_reader)
+{
+	char run[512];
+	uint8_t *p, buf[8192];
+	off_t size = 0;
+	int fd, other;
+
+	MT_BEGIN(300);
+	CHECK_INT(mt_fill(), 0);
+	CHECK_INT(mt_up(), 0);
+	CHECK(bn_find(mt.config.memory_dir, "/w/known/", run, &size));
+	usleep(200000);		/* what is so old stays mapped */
+	CHECK((fd = bn_page(2, 1)) >= 0);
+	CHECK_INT(pread(fd, buf, sizeof buf, 0), sizeof buf);
+	p = mmap(NULL, 2500000, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_INT(bn_touch(p, 100000), 0);
+	CHECK_INT(truncate(run, 4096 + 2502656), 0);
+	CHECK_INT(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	CHECK_INT(pread(fd, buf, sizeof buf, 2400000), -1);
+	CHECK_INT(errno, EIO);
+	CHECK_INT(bn_touch(p, 2500000), SIGBUS);
+	/* One that nobody had opened, in what is mapped already. */
+	CHECK((other = bn_page(2, 2)) < 0);
+	CHECK(errno == EBADMSG || errno == EIO);
+	CHECK(bn_stir() > 100);
+	CHECK_INT(truncate(run, 0), 0);
+	CHECK((other = bn_page(2, 0)) < 0);
+	CHECK(bn_stir() > 100);
+	CHECK_INT(truncate(run, size), 0);
+	CHECK(bn_stir() > 100);
+	munmap(p, 2500000);
+	close(fd);
+	CHECK_INT(mt_down(0), 0);
+	mt_end();
+}
+
+TEST(memory_that_is_gone)
+{
+	uint8_t *got;
+	int fd;
+
+	MT_BEGIN(300);
+	CHECK_INT(mt_fill(), 0);
+	CHECK_INT(mt_up(), 0);
+	CHECK(bn_stir() > 100);
+	CHECK((fd = bn_page(2, 0)) >= 0);
+	mt_remove(mt.config.memory_dir);
+	CHECK(bn_page(1, 3) == -1 && errno == ENODATA);
+	CHECK(bn_stir() > 100);
+	/* Who had a page has it. */
+	got = malloc(2500000);
+	CHECK_INT(pread(fd, got, 2500000, 0), 2500000);
+	for (int i = 0; i < mt_files; i++)
+		if (mt_file[i].n == 2500000 && !memcmp(mt_file[i].p, got,
+		    2500000))
+			fd = -fd;
+	CHECK(fd < 0);
+	close(-fd);
+	free(got);
+	CHECK_INT(mt_down(0), 0);
+	mt_end();
+}
+
+TEST(a_store_that_is_gone)
+{
+	struct epd_buf b = {0};
+
+	MT_BEGIN(300);
+	CHECK_INT(mt_fill(), 0);
+	CHECK_INT(mt_up(), 0);
+	CHECK(bn_stir() > 100);
+	mt_remove(mt.store);
+	CHECK(bn_stir() > 0);
+	CHECK_INT(mt_slurp(mt_path("README"), &b), 0);
+	CHECK(access(mt_path("workflows/known/states/s1"), F_OK) == -1 &&
+	    errno == ENOENT);
+	CHECK(mkdir(mt_path("workflows/x"), 0755) == -1);
+	epd_buf_free(&b);
+	CHECK_INT(mt_down(0), 0);
+	mt_end();
+}
+
+TEST(a_store_that_is_another)
+{
+	char aside[128];
+
+	MT_BEGIN(300);
+	CHECK_INT(mt_fill(), 0);
+	CHECK_INT(mt_up(), 0);
+	CHECK(bn_stir() > 100);
+	snprintf(aside, sizeof aside, "%s/aside", mt.dir);
+	epd_store_close(mt.s);
+	mt.s = NULL;
+	CHECK_INT(rename(mt.store, aside), 0);
+	CHECK_INT(mt_open_store(), 0);
+	CHECK(bn_stir() > 0);
+	CHECK_INT(mt_fill(), 0);
+	CHECK(bn_stir() > 0);
+	mt_remove(aside);
+	CHECK(bn_stir() > 0);
+	CHECK_INT(mt_down(0), 0);
+	CHECK_INT(mt_check(), 0);
+	/* Mounted anew it is the other one. */
+	CHECK_INT(mt_up(), 0);
+	CHECK_INT(fsx_run(mt.seed, 200), 0);
+	CHECK_INT(mt.sh->bad, 0);
+	CHECK_INT(mt_down(0), 0);
+	mt_end();
+}
+
+/* A log that is cut, scribbled on, gone; its tip too; the folder remade. */
+TEST(a_log_that_is_spoilt)
+{
+	static const char *const end[] = { "/log.", "/tip" };
+	static const char junk[] = "junk junk junk junk junk junk junk";
+
+	MT_BEGIN(300);
+	for (int i = 0; i < 8; i++) {
+		char dir[160], path[512];
+		off_t size = 0;
+		int fd;
+
+		CHECK_INT(mt_fill(), 0);
+		CHECK_INT(mt_up(), 0);
+		CHECK(bn_stir() > 100);
+		snprintf(dir, sizeof dir, "%s/w/known", mt.store);
+		CHECK(bn_find(dir, end[i & 1], path, &size));
+		CHECK((fd = open(path, O_RDWR | O_CLOEXEC)) >= 0);
+		switch (i / 2) {
+		case 0: CHECK_INT(ftruncate(fd, size / 2), 0); break;
+		case 1: CHECK_INT(ftruncate(fd, 0), 0); break;
+		case 2: CHECK_INT(unlink(path), 0); break;
+		default:
+			CHECK_INT(pwrite(fd, junk, sizeof junk, size / 3),
+			    sizeof junk);
+		}
+		close(fd);
+		CHECK(bn_stir() > 0);
+		mt_remove(dir);
+		CHECK(bn_stir() > 0);
+		CHECK_INT(mt_fill(), 0);	/* one of its name */
+		CHECK_INT(fsx_run(mt.seed, 50), 0);
+		CHECK(bn_stir() > 100);
+		CHECK_INT(mt.sh->bad, 0);
+		CHECK_INT(mt_down(0), 0);
+		epd_store_close(mt.s);
+		mt.s = NULL;
+		mt_remove(mt.store);
+		mt_remove(mt.config.memory_dir);
+		CHECK_INT(mkdir(mt.config.memory_dir, 0700), 0);
+		CHECK_INT(mt_open_store(), 0);
+	}
 	mt_end();
 }
 

@@ -341,15 +341,23 @@ mt_up(void)
 	return 0;
 }
 
-/* What the daemon complained of is told. */
+/*
+ * What the daemon complained of is told, but for what libfuse says when the kernel
+ * finds that memory it was to be answered from is gone.
+ */
 static inline int
 mt_said(void)
 {
 	struct epd_buf b = {0};
-	int said = mt_slurp(mt.err, &b) == 0 && b.n > 0;
+	int said = 0;
+	char *at = NULL;
 
-	if (said)
-		printf("# the daemon said: %.3000s\n", epd_buf_cstr(&b));
+	if (mt_slurp(mt.err, &b) == 0 && b.n)
+		for (char *line = strtok_r((char *)(uintptr_t)epd_buf_cstr(&b),
+		    "\n", &at); line; line = strtok_r(NULL, "\n", &at))
+			if (!strstr(line, "writing device: Bad address") &&
+			    said++ < 40)
+				printf("# daemon: %s\n", line);
 	epd_buf_free(&b);
 	unlink(mt.err);
 	return said;

@@ -89,8 +89,8 @@ mt_add(const void *p, size_t n, const char *path)
 	if (mt_files == MT_KNOWN)
 		return f - 1;
 	mt_files++;
+	*f = (struct mt_file){ .p = malloc(n + 1) };
 	snprintf(f->path, sizeof f->path, "%s", path);
-	f->p = malloc(n + 1);
 	memcpy(f->p, p, n);
 	f->n = n;
 	return f;
@@ -102,6 +102,7 @@ mt_add_folder(const char *path)
 	struct mt_folder *d = mt_folder + mt_folders++;
 
 	snprintf(d->path, sizeof d->path, "%s", path);
+	d->n = d->grows = 0;
 	return d;
 }
 
