@@ -204,8 +204,8 @@ TEST(a_store_that_is_gone)
 	mt_remove(mt.store);
 	CHECK(bn_stir() > 0);
 	CHECK_INT(mt_slurp(mt_path("README"), &b), 0);
-	CHECK(access(mt_path("workflows/known/states/s1"), F_OK) == -1 &&
-	    errno == ENOENT);
+	CHECK_INT(access(mt_path("workflows/known/states/s1"), F_OK), -1);
+	CHECK_INT(errno, ENOENT);
 	CHECK(mkdir(mt_path("workflows/x"), 0755) == -1);
 	epd_buf_free(&b);
 	CHECK_INT(mt_down(0), 0);
