@@ -315,6 +315,23 @@ mt_mounted(void)
 	return statfs(mt.at, &s) == 0 && s.f_type == MT_FUSE;
 }
 
+/* Whether it has a sanitizer in it. */
+static inline int
+mt_is_slow(pid_t pid)
+{
+	char path[32], line[512];
+	int slow = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	if (!(f = fopen(path, "re")))
+		return 0;
+	while (!slow && fgets(line, sizeof line, f))
+		slow = strstr(line, "asan.so") || strstr(line, "tsan.so");
+	fclose(f);
+	return slow;
+}
+
 /* Start the daemon and wait until it serves. */
 static inline int
 mt_up(void)
@@ -338,6 +355,7 @@ mt_up(void)
 			return -1;
 		usleep(2000);
 	}
+	mt.slow = mt_is_slow(mt.daemon);
 	return 0;
 }
 
@@ -493,7 +511,6 @@ mt_find_bin(const char *self)
 		snprintf(mt.bin, sizeof mt.bin, "%.*s/../bin",
 		    slash ? (int)(slash - self) : 1, slash ? self : ".");
 	snprintf(path, sizeof path, "%s/epd-mount", mt.bin);
-	mt.slow = mt_env("SLOW", 0) != 0;
 }
 
 /* Why nothing can be mounted here, or NULL. */

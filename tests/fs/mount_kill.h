@@ -40,7 +40,8 @@ kl_tell(int i, int kind, int rc)
 		kl->in[i] = 1;
 		return;
 	}
-	if (kl_is_over(e))
+	/* Where it was unmounted there is an empty folder. */
+	if (kl_is_over(e) || (e == ENOENT && access(mt_path("README"), F_OK)))
 		kl_out(i, e);
 	if (e != ENOENT && e != EAGAIN && e != EINTR && e != EINVAL &&
 	    e != EPERM && e != ENODATA && e != EBUSY && e != EEXIST)
@@ -189,6 +190,8 @@ kl_load(int i, const char *job)
 		default:
 			kl_tell(i, 8, (fd = open(mt_path("workflows/known/log"),
 			    O_RDONLY | O_CLOEXEC)));
+			if (fd < 0)
+				break;
 			kl_tell(i, 8, (int)read(fd, buf, sizeof buf));
 			close(fd);
 			break;
