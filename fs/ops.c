@@ -551,15 +551,22 @@ op_access(fuse_req_t req, fuse_ino_t ino, int mask)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
 	struct epd_fs_at at;
+	struct epd_fs_node *n = epd_fs_begin(m, ino, &at);
+	struct stat st;
 	mode_t mode;
+	int rc;
 
-	if (!epd_fs_begin(m, ino, &at)) {
+	if (!n) {
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
+	/* The kernel may know the name of one that has gone since. */
+	rc = epd_fs_attr(&m->fs, &at, ino, n, &st);
 	epd_fs_end(m);
 	mode = epd_fs_kind(at.kind)->mode;
-	if (mask & W_OK && m->fs.o.read_only)
+	if (rc < 0)
+		epd_fs_fail(req, rc);
+	else if (mask & W_OK && m->fs.o.read_only)
 		fuse_reply_err(req, EROFS);
 	else if ((mask & W_OK && !(mode & 0200)) || (mask & R_OK &&
 	    !(mode & 0400)) || (mask & X_OK && !(mode & 0100)))
