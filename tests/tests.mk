@@ -9,6 +9,8 @@ TORTURE := $(patsubst tests/torture/%.c,$(B)/torture/%,$(wildcard tests/torture/
 TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 REPLAY := $(TARGETS:%=$(B)/replay/%)
 BATS := $(wildcard tests/cli/*.bats) $(if $(FUSE),$(wildcard tests/fs/*.bats))
+# Programs that mount.
+MOUNTS := $(if $(FUSE),$(patsubst tests/fs/%.c,$(B)/fs/%,$(wildcard tests/fs/*.c)))
 DIR =
 include tests/spin/spin.mk
 
@@ -44,9 +46,9 @@ unit-%: $(B)/unit/%
 check:
 	@tests/deps.sh check $(B)/deps-check
 	@$(MAKE) --no-print-directory -j$(JOBS) check-build
-	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(BATS)
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(MOUNTS) $(BATS)
 
-check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
+check-build: commands $(UNIT) $(REPLAY) $(MOUNTS) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
 	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
 	@chmod +x $(B)/golden-set
 
@@ -102,7 +104,7 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
 	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
