@@ -156,6 +156,7 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 	int rc = options(&args, &m->fs.o);
 
 	epd_fs_look_ops(&ops);
+	epd_fs_name_ops(&ops);
 	epd_fs_write_ops(&ops);
 	epd_fs_poll_ops(&ops);
 	if (rc == 0)
