@@ -101,7 +101,7 @@ demo: all
 config:
 	@tests/config.sh $(PKGS)
 
-MAN1 := $(wildcard cmd/*.1)
+MAN1 := $(filter-out $(if $(FUSE),,cmd/epd-mount.1),$(wildcard cmd/*.1))
 MAN5 := $(wildcard cmd/*.5)
 SHARE = $(DESTDIR)$(PREFIX)/share
 
@@ -111,6 +111,8 @@ install: all
 	install -m 755 $(COMMANDS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(MAN1) $(SHARE)/man/man1
 	install -m 644 $(MAN5) $(SHARE)/man/man5
+	$(if $(FUSE),install -d $(DESTDIR)$(PREFIX)/sbin)
+	$(if $(FUSE),ln -sfn ../bin/epd-mount $(DESTDIR)$(PREFIX)/sbin/mount.fuse.epd)
 	for c in $(CMDS); do install -m 644 completions/epd.bash \
 	    $(SHARE)/bash-completion/completions/$$c || exit 1; done
 	cp -R examples/tiny-vlm $(SHARE)/epd/examples/

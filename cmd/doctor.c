@@ -112,6 +112,63 @@ devices(struct epd_jw *w)
 	epd_jw_end(w, '}');
 }
 
+/* Whether there is a program of that name to run. */
+static int
+in_path(const char *name)
+{
+	const char *p = getenv("PATH");
+	char file[4096];
+
+	for (size_t n; p && *p; p += n + (p[n] == ':')) {
+		n = strcspn(p, ":");
+		snprintf(file, sizeof file, "%.*s/%s", (int)n, p, name);
+		if (n && access(file, X_OK) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether this process may mount by itself: CAP_SYS_ADMIN. */
+static int
+may_mount(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[128];
+	uint64_t caps = 0;
+
+	while (f && fgets(line, sizeof line, f))
+		if (!strncmp(line, "CapEff:", 7))
+			caps = strtoull(line + 7, NULL, 16);
+	if (f)
+		fclose(f);
+	return caps >> 21 & 1;
+}
+
+/* Can a store be mounted, and if not, why. */
+static void
+mounting(struct epd_jw *w)
+{
+	char *bin = cli_beside("epd-mount", "epd-mount");
+	const int built = bin != NULL;
+	const int device = access("/dev/fuse", R_OK | W_OK) == 0;
+	const int helper = in_path("fusermount3"), may = may_mount();
+	const char *why = !built ? "epd-mount is not built: no fuse3" :
+	    !device ? access("/dev/fuse", F_OK) == 0 ?
+	    "/dev/fuse may not be opened" : "no /dev/fuse" :
+	    !may && !helper ? "not root, and no fusermount3" : NULL;
+
+	epd_jw_begin(w, "mount", '{');
+	epd_jw_bool(w, "possible", !why);
+	epd_jw_bool(w, "built", built);
+	epd_jw_bool(w, "device", device);
+	epd_jw_bool(w, "may_mount", may);
+	epd_jw_bool(w, "fusermount3", helper);
+	if (why)
+		epd_jw_str(w, "error", why);
+	epd_jw_end(w, '}');
+	free(bin);
+}
+
 static void
 limits(struct epd_jw *w)
 {
@@ -201,6 +258,7 @@ epd_doctor(struct cli *c)
 	processor(c, &w);
 	memory(c, &w);
 	devices(&w);
+	mounting(&w);
 	store(c, &w);
 	model(c, &w);
 	limits(&w);

@@ -58,6 +58,7 @@ struct mounting {
 	struct epd_fs_options fs;
 	struct epd_buf kernel;		/* what of -o is the kernel's */
 	int foreground, unmount, lazy;
+	int helper;			/* called by mount(8), whose -f is not ours */
 };
 
 /* ---- options as fstab has them ---- */
@@ -298,12 +299,18 @@ main(int argc, char **argv)
 	struct cli *c = &x.cli;
 	int first = cli_begin(c, &command, &x, argc, argv), n;
 	char **dir = cli_operands(c, argc, argv, first, &n);
+	const char *name = argc ? strrchr(argv[0], '/') : NULL;
+
+	name = name ? name + 1 : argc ? argv[0] : "";
+	x.helper = !strncmp(name, "mount.", 6);
 
 	if (x.unmount && n) {
 		for (int i = 0; i < n; i++)
 			unmount(&x, dir[i]);
 		return cli_end(c);
 	}
+	if (x.helper && x.foreground)
+		return cli_end(c);	/* it is to be pretended */
 	if (n < 1 || n > 2)
 		cli_usage(c, n ? "too many operands" : "where to?");
 	/* mount(8) puts what is mounted before where. */

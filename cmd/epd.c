@@ -33,6 +33,7 @@ static const struct cli_command command = {
 	    "  fork                    branches of a state, or back in one\n"
 	    "  handoff                 a state to another workflow\n"
 	    "  state                   look at states, and keep house\n"
+	    "  mount                   a store as a tree of files\n"
 	    "  doctor                  what this machine has\n"
 	    "  help [VERB]             the manual\n"
 	    "\n"

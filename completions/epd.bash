@@ -22,6 +22,9 @@ _epd_options() {
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
 	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
+	epd-mount) echo --foreground --read-only --allow-other --options \
+		--unmount --lazy --verbose --quiet --store --config --tenant \
+		--help --version ;;
 	epd-state) echo "$_epd_house" ;;
 	'epd-state ls') echo "$_epd_house" --long --features ;;
 	'epd-state show') echo "$_epd_house" --tokens --text ;;
@@ -37,7 +40,7 @@ _epd_options() {
 # Names of manual pages, once they are begun.
 _epd_pages() {
 	[[ $1 != ep* ]] || echo epd epd-encode epd-prefill epd-decode epd-fork \
-		epd-handoff epd-state epd.yaml
+		epd-handoff epd-mount epd-state epd.yaml
 }
 
 _epd_verbs='ls show tree log release rm abort check gc metrics'
@@ -157,6 +160,34 @@ _epd_images() {
 	done
 }
 
+# The mounts there are.
+_epd_mounts() {
+	local from dir type rest
+	while read -r from dir type rest; do
+		[[ $type != fuse.epd || $dir != "$1"* ]] || printf '%b\n' "$dir"
+	done </proc/self/mounts 2>/dev/null
+}
+
+# Behind -u what is mounted, else directories.
+_epd_mount() {
+	local i
+	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
+		case ${_epd_words[i]} in
+		-u|--unmount)
+			_epd_mounts "$1"
+			[[ $1 == /* ]] || compgen -d -- "$1"
+			return ;;
+		esac
+	done
+	compgen -d -- "$1"
+}
+
+# Words behind the last comma of -o.
+_epd_mount_options() {
+	local before=${1%"${1##*,}"}
+	compgen -P "$before" -W 'ro allow_other store= config= tenant=' -- "${1##*,}"
+}
+
 # Candidates for the value of an option; fails if it takes none.
 _epd_value() {
 	case $1 in
@@ -168,6 +199,7 @@ _epd_value() {
 	--role) compgen -W 'user assistant tool system' -- "$2" ;;
 	--reuse) compgen -W 'none exact_prefix' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
+	-o|--options) _epd_mount_options "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
 	--logprobs|--reason|--branches|--timeout) ;;
@@ -213,8 +245,9 @@ _epd() {
 		COMPREPLY=("${out[@]}")
 		return
 	fi
-	# f means the file option everywhere but in epd-state, where it is a flag.
-	if [[ $prev == -* && $program$prev != epd-state-f ]] &&
+	# f means the file option everywhere but in epd-state and epd-mount, where
+	# it is a flag, as -s is there.
+	if [[ $prev == -* && ! $program$prev =~ ^epd-(state-f|mount-[fns])$ ]] &&
 		_epd_value "$prev" "$cur" >/dev/null; then
 		mapfile -t out < <(_epd_value "$prev" "$cur")
 	elif [[ $cur == -* ]]; then
@@ -223,10 +256,10 @@ _epd() {
 	else
 		case $program${verb:+ $verb} in
 		epd) mapfile -t out < <(compgen -W \
-			'encode prefill decode fork handoff state doctor help' \
+			'encode prefill decode fork handoff mount state doctor help' \
 			-- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			"encode prefill decode fork handoff state doctor config
+			"encode prefill decode fork handoff mount state doctor config
 			$(_epd_pages "$cur")" -- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
 		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
@@ -234,6 +267,7 @@ _epd() {
 			_epd_images "$cur") ;;
 		epd-decode|epd-fork) mapfile -t out < <(_epd_refs "$cur" /) ;;
 		epd-handoff) mapfile -t out < <(_epd_handoff "$cur") ;;
+		epd-mount) mapfile -t out < <(_epd_mount "$cur") ;;
 		'epd-state abort') mapfile -t out < <(_epd_refs "$cur" /) ;;
 		'epd-state show'|'epd-state release')
 			mapfile -t out < <(_epd_refs "$cur" '' f) ;;
@@ -256,4 +290,4 @@ _epd() {
 }
 
 complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-fork \
-	epd-handoff epd-state
+	epd-handoff epd-mount epd-state

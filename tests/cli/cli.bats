@@ -195,6 +195,20 @@ helps() {
 	[ "$(EPD_ISA=scalar epd doctor -j | jq -r .processor.chosen)" = scalar ]
 }
 
+@test "doctor says whether a store can be mounted, and if not why" {
+	mkdir -p tree/bin empty
+	cp "$build/bin/epd" tree/bin
+	tree/bin/epd doctor -j | jq -e '.mount | .possible == false and
+		.built == false and (.error | startswith("epd-mount is not built"))'
+	[ -x "$build/bin/epd-mount" ] || return 0
+	epd doctor -j | jq -e '.mount | .built and
+		.possible == (.device and (.may_mount or .fusermount3)) and
+		.possible == (.error == null)'
+	PATH=$PWD/empty "$build/bin/epd" doctor -j | jq -e '.mount |
+		.fusermount3 == false and .possible == (.device and .may_mount)'
+	epd doctor | grep -q '^mount:$'
+}
+
 @test "doctor says that another user's store may not be looked at" {
 	epd-prefill -p x
 	chmod 0 "$EPD_STORE"

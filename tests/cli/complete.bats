@@ -17,8 +17,10 @@ complete_line() {
 }
 
 @test "the long options of every command are those of --help" {
+	mount=
+	[ ! -x "$build/bin/epd-mount" ] || mount=epd-mount
 	for c in epd epd-encode epd-prefill epd-decode epd-fork epd-handoff \
-		epd-state 'epd doctor' 'epd help' 'epd-state ls' \
+		$mount epd-state 'epd doctor' 'epd help' 'epd-state ls' \
 		'epd-state show' 'epd-state tree' 'epd-state log' \
 		'epd-state release' 'epd-state rm' 'epd-state abort' \
 		'epd-state check' 'epd-state gc' 'epd-state metrics'; do
@@ -35,7 +37,8 @@ complete_line() {
 	[ "$(complete_line 'epd help con')" = config ]
 	[ "$(complete_line 'epd help do')" = doctor ]
 	[ "$(complete_line 'epd help epd-d')" = epd-decode ]
-	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 6 ]
+	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 7 ]
+	[ "$(complete_line 'epd mo')" = mount ]
 	[ "$(complete_line 'epd help epd.')" = epd.yaml ]
 	[ "$(complete_line 'epd fo')" = fork ]
 	[ "$(complete_line 'epd help ha')" = handoff ]
@@ -101,6 +104,18 @@ complete_line() {
 	mkdir target.d
 	[ "$(complete_line 'epd-handoff --to tar')" = target.d ]
 	epd-handoff --abort "$id"
+}
+
+@test "where to mount: directories, options, and what is mounted" {
+	mkdir here.d
+	touch here.txt
+	[ "$(complete_line 'epd-mount he')" = here.d ]
+	[ "$(complete_line 'epd-mount -f he')" = here.d ]
+	[ "$(complete_line 'epd mount -s --store he')" = here.d ]
+	[ "$(complete_line 'epd-mount -u he')" = here.d ]
+	[ "$(complete_line 'epd-mount -o r')" = ro ]
+	[ "$(complete_line 'epd-mount -o ro,st')" = ro,store= ]
+	[ "$(complete_line 'epd-mount --lazy --un')" = --unmount ]
 }
 
 @test "features by their first digits, as readline takes them" {

@@ -26,7 +26,7 @@ teardown() {
 
 	down || rc=1
 	store_teardown || rc=1
-	rmdir "$m" || rc=1
+	[ ! -d "$m" ] || rmdir "$m" || rc=1
 	return $rc
 }
 
