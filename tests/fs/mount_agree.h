@@ -12,7 +12,7 @@
 
 enum {
 	AG_WORKFLOWS = 4, AG_STATES = 1 << 15, AG_VERSIONS = 9,
-	AG_SEEN = 1 << 20, AG_FIRST = 33, AG_PAGE = 4096,
+	AG_SEEN = 1 << 20, AG_PAUSE_US = 12000, AG_FIRST = 33, AG_PAGE = 4096,
 	AG_STATE = 1, AG_GONE, AG_VERSION, AG_LINKS, AG_LOG,
 };
 
@@ -200,7 +200,7 @@ ag_write(struct ag *g, int w, uint64_t seed)
 			atomic_fetch_add(&g->late, 1);
 			rc = 0;
 		}
-		usleep((useconds_t)ag_r(&x.r, 4000));
+		usleep((useconds_t)ag_r(&x.r, AG_PAUSE_US));
 	}
 	if (rc < 0) {
 		mt_bad("writer: %s: %s", epd_strerror(rc), mt_why.text);

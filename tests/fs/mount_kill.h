@@ -146,6 +146,12 @@ kl_load(int i, const char *job)
 			kl_map(i, &r);
 			break;
 		case 2:		/* one that stays open */
+			if (held < 0)
+				held = open(mt_path("%s", kl_page(&r)),
+				    O_RDONLY | O_CLOEXEC);
+			kl_tell(i, 2, held);
+			if (held < 0)
+				break;
 			(void)posix_fadvise(held, 0, 0, POSIX_FADV_DONTNEED);
 			kl_tell(i, 2, (int)pread(held, buf, sizeof buf, 0));
 			break;

@@ -57,7 +57,7 @@ agree(int writers, int readers, int others, long seconds)
 	    "second old\n", writers, mt_n(g->created), mt_n(g->advanced),
 	    mt_n(g->forked), mt_n(g->released), readers, seconds, mt_n(looks),
 	    mt_n(g->lists), mt_n(g->lines), mt.sh->bad, mt_n(old));
-	CHECK(looks > 100 && g->forked > 10);
+	CHECK(looks > (mt.slow ? 10 : 100) && g->forked > 10);
 	munmap(g, sizeof *g);
 }
 
@@ -127,6 +127,8 @@ killed(int sig, int rounds)
 	kl = mt_share(sizeof *kl);
 	CHECK(kl != NULL);
 	job = kl_job();
+	/* What is open when it is told to end goes with the process. */
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
 	setenv("EPD_ISA", "scalar", 1);		/* a decode that lasts */
 	setenv("EPD_THREADS", "1", 1);
 	for (int i = 0; i < rounds && s.stuck < 5; i++) {
@@ -135,6 +137,7 @@ killed(int sig, int rounds)
 		if (i % 10 == 9 || i == rounds - 1)
 			CHECK_INT(mt_check(), 0);
 	}
+	unsetenv("ASAN_OPTIONS");
 	unsetenv("EPD_ISA");
 	unsetenv("EPD_THREADS");
 	printf("# row 13: %u %s under %d processes in it, %u jobs at work: each "
