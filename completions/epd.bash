@@ -163,7 +163,7 @@ _epd_images() {
 # The mounts there are.
 _epd_mounts() {
 	local from dir type rest
-	while read -r from dir type rest; do
+	while read -r _ dir type rest; do
 		[[ $type != fuse.epd || $dir != "$1"* ]] || printf '%b\n' "$dir"
 	done </proc/self/mounts 2>/dev/null
 }
