@@ -173,9 +173,9 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 	} else {
 		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
 		rc = serve(m, why);
-		fuse_session_unmount(m->se);
 		/* Reads that wait for jobs are the session's; nobody hears. */
 		fuse_session_exit(m->se);
+		fuse_session_unmount(m->se);
 		epd_fs_hands_close(m->fs.hands);
 		m->fs.hands = NULL;
 	}
