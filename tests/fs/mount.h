@@ -173,22 +173,6 @@ mt_fork(void)
 	return pid;
 }
 
-/* Exit status, -signal, or -ETIMEDOUT; then it is still there. */
-static inline int
-mt_wait(pid_t pid, int ms)
-{
-	const uint64_t until = mt_ms() + (uint64_t)ms;
-	int status;
-
-	do {
-		if (waitpid(pid, &status, WNOHANG) == pid)
-			return WIFSIGNALED(status) ? -WTERMSIG(status) :
-			    WEXITSTATUS(status);
-		usleep(1000);
-	} while (mt_ms() < until);
-	return -ETIMEDOUT;
-}
-
 /* 'R', 'S', 'D', 'Z', ...; 0: no such process. */
 static inline char
 mt_proc_state(pid_t pid)
@@ -205,6 +189,29 @@ mt_proc_state(pid_t pid)
 	text[n] = '\0';
 	p = strrchr(text, ')');
 	return p && p[1] ? p[2] : 0;
+}
+
+/*
+ * Exit status, -signal, or -ETIMEDOUT; then it is still there.  Of one that is
+ * another's child 0: it is gone.
+ */
+static inline int
+mt_wait(pid_t pid, int ms)
+{
+	const uint64_t until = mt_ms() + (uint64_t)ms;
+	int status;
+
+	do {
+		pid_t got = waitpid(pid, &status, WNOHANG);
+
+		if (got == pid)
+			return WIFSIGNALED(status) ? -WTERMSIG(status) :
+			    WEXITSTATUS(status);
+		if (got < 0 && !mt_proc_state(pid))
+			return 0;
+		usleep(1000);
+	} while (mt_ms() < until);
+	return -ETIMEDOUT;
 }
 
 /* Children of a process and its threads; how many. */
