@@ -162,8 +162,8 @@ _epd_images() {
 
 # The mounts there are.
 _epd_mounts() {
-	local from dir type rest
-	while read -r from dir type rest; do
+	local dir type
+	while read -r _ dir type _; do
 		[[ $type != fuse.epd || $dir != "$1"* ]] || printf '%b\n' "$dir"
 	done </proc/self/mounts 2>/dev/null
 }

@@ -389,6 +389,9 @@ names() {
 @test "mount(8) can mount it by the name mount.fuse.epd" {
 	down
 	ln -s "$build/bin/epd-mount" mount.fuse.epd
+	# Its -f is to pretend.
+	./mount.fuse.epd "$BATS_TEST_TMPDIR/store" "$m" -f -n -o ro
+	run ! mountpoint -q "$m"
 	(unset EPD_STORE; ./mount.fuse.epd "$BATS_TEST_TMPDIR/store" "$m" -n -o \
 		"ro,noauto,user,x-systemd.automount,nosuid,config=$EPD_CONFIG")
 	[ "$(cat "$S/s1/version")" = 1 ]
