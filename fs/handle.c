@@ -203,7 +203,7 @@ read_text(struct epd_fs_handle *h, struct epd_fs *fs, void *p, size_t n,
 		n = (size_t)(h->text.n - off);
 	if (n)
 		memcpy(p, h->text.p + off, n);
-	if (off + n > h->seen)
+	if (n && off + n > h->seen)
 		h->seen = off + n;
 	pthread_mutex_unlock(&h->lock);
 	return (ssize_t)n;
@@ -229,7 +229,7 @@ epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs, void *p,
 	epd_fs_sync(fs);
 	s = stream(h, fs);
 	n = s ? epd_fs_stream_read(s, off, p, n) : 0;
-	if (off + n > h->seen)
+	if (n && off + n > h->seen)
 		h->seen = off + n;
 	pthread_mutex_unlock(&fs->lock);
 	return (ssize_t)n;

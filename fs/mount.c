@@ -25,11 +25,13 @@ enum { THREADS = 16 };		/* one that comes and goes costs more than one that wait
 static int
 options(struct fuse_args *args, const struct epd_fs_options *o)
 {
+	const char *source = o->store.path;
 	struct epd_buf b = {0};
 	int rc;
 
+	/* What mount(8) and df show; a list of options has its own commas. */
 	epd_buf_fmt(&b, "fsname=%s,subtype=epd,nosuid,nodev,noatime,max_read=%d",
-	    "epd", EPD_FS_READ);
+	    strpbrk(source, ",\\") ? "epd" : source, EPD_FS_READ);
 	if (o->allow_other)
 		epd_buf_str(&b, ",allow_other,default_permissions");
 	if (o->read_only)
@@ -154,6 +156,7 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 	int rc = options(&args, &m->fs.o);
 
 	epd_fs_look_ops(&ops);
+	epd_fs_name_ops(&ops);
 	epd_fs_write_ops(&ops);
 	epd_fs_poll_ops(&ops);
 	if (rc == 0)

@@ -50,7 +50,7 @@ events(struct epd_fs_mount *m, struct epd_fs_handle *h)
 {
 	if (h->talk)
 		return POLLOUT | (epd_fs_talk_ready(h->talk) ? POLLIN : 0);
-	if (!(epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS))
+	if (!(epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS) || h->at.version)
 		return POLLIN | POLLOUT;
 	return epd_fs_handle_size(h, &m->fs) > h->seen ? POLLIN | POLLPRI : 0;
 }

@@ -31,15 +31,18 @@ struct epd_fs_mount {
 enum { EPD_FS_READ = 1 << 20 };	/* bytes of a read, at most */
 
 void epd_fs_look_ops(struct fuse_lowlevel_ops *ops);
+void epd_fs_name_ops(struct fuse_lowlevel_ops *ops);
 void epd_fs_write_ops(struct fuse_lowlevel_ops *ops);
 
-/* For the two files of ops. */
+/* For the files of ops. */
 struct epd_fs_mount *epd_fs_mount_of(fuse_req_t req);
 /* What ino shows, copied under the lock, which is held on return if it is there. */
 struct epd_fs_node *epd_fs_begin(struct epd_fs_mount *m, fuse_ino_t ino,
     struct epd_fs_at *at);
 void epd_fs_end(struct epd_fs_mount *m);
 void epd_fs_fail(fuse_req_t req, int rc);
+/* Of what was found by its number: that it is there no more is ESTALE. */
+void epd_fs_fail_stale(fuse_req_t req, int rc);
 /* Look name up in a directory and reply. */
 void epd_fs_answer_entry(fuse_req_t req, fuse_ino_t dir, const char *name);
 

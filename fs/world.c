@@ -5,7 +5,7 @@
  *     memory tier; inotify says so before the writer's call returns, and sync
  *     reads that before anything is answered.  So an answer is never older than
  *     the question.  Without inotify everything is looked at each time.
- *  2. At most OPEN workflows are held open; of the others what was learned is
+ *  2. So many workflows are held open and no more; of the others what was learned is
  *     kept, and what changes in them opens them.
  *  3. A stamp is never 0 and never comes back.
  */
@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -25,7 +26,7 @@
 #include "base/file.h"
 
 enum {
-	OPEN = 128,
+	OPEN = 1024, FILES = 8,		/* at most, and of each */
 	UNSEEN = 1, HEARD = 2,		/* why dirty */
 	REASONS = 65536
 };
@@ -106,7 +107,7 @@ make_room(struct epd_fs *fs)
 {
 	struct epd_fs_workflow *old = NULL;
 
-	for (size_t i = 0; fs->open >= OPEN && i < fs->workflows; i++) {
+	for (size_t i = 0; fs->open >= fs->most && i < fs->workflows; i++) {
 		struct epd_fs_workflow *w = fs->workflow[i];
 
 		if (w->watch && (!old || w->used < old->used))
@@ -240,9 +241,10 @@ static void
 changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 {
 	struct chill c = { fs, w->name, epd_clock_boot_ns() };
+	const int shown = w->stamp != 0;
 
 	w->stamp = ++fs->stamp;
-	if (fs->plus_ns > c.now)
+	if (shown && fs->plus_ns > c.now)
 		epd_fs_node_each(&fs->nodes, chill, &c);
 	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
 }
@@ -251,13 +253,14 @@ changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 static int
 refresh(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 {
-	int rc = 0;
+	uint64_t lsn;
+	int rc = 0, news = 0;
 
 	watch_for(fs, w);
 	w->used = ++fs->count;
 	if (w->watch && (rc = epd_watch_on(w->watch, why)) < 0)
 		shut(fs, w);
-	else if (w->watch && rc == 0 && !w->dirty)
+	else if (w->watch && !(news = rc) && !w->dirty)
 		return 0;
 	/* Gone, or gone and made again, or made and not yet written to. */
 	if (!w->watch && (rc == 0 || rc == EPD_ENOTHING)) {
@@ -267,9 +270,12 @@ refresh(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 			    AT_SYMLINK_NOFOLLOW) == 0 ? 0 : rc;
 		fs->stale |= rc == EPD_ENOTHING;
 	}
-	/* Something was written there, be it only a draft. */
+	/* Something was written there, be it only a draft; that it was shut is none. */
+	lsn = w->watch ? epd_shard_lsn(epd_watch_shard(w->watch)) : 0;
+	if (news || rc < 0 || w->dirty || lsn != w->lsn)
+		changed(fs, w);
 	w->dirty = 0;
-	changed(fs, w);
+	w->lsn = lsn;
 	if (w->watch && w->told)
 		follow(fs, w);
 	return rc < 0 ? rc : 0;
@@ -473,6 +479,7 @@ epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_span line)
 int
 epd_fs_world_open(struct epd_fs *fs, struct epd_why *why)
 {
+	struct rlimit r;
 	int rc = epd_store_open(&fs->store, &fs->o.store, why);
 
 	if (rc < 0)
@@ -481,6 +488,8 @@ epd_fs_world_open(struct epd_fs *fs, struct epd_why *why)
 	fs->uid = geteuid();
 	fs->gid = getegid();
 	fs->stamp = 1;
+	fs->most = getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur / (2 *
+	    FILES) < OPEN ? (size_t)r.rlim_cur / (2 * FILES) : OPEN;
 	fs->stale = 1;
 	fs->dir = -1;
 	fs->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

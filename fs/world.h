@@ -30,6 +30,7 @@ struct epd_fs_workflow {
 	char name[EPD_WORKFLOW];
 	struct epd_watch *watch;	/* NULL: shut, or nothing was written yet */
 	struct epd_follow *follow;
+	uint64_t lsn;			/* of what was shown last */
 	uint64_t told;			/* number of the last record in log */
 	uint64_t salt;			/* tells it from one that had its name */
 	uint64_t stamp;			/* grows with each change */
@@ -51,7 +52,7 @@ struct epd_fs {
 	struct epd_store *store;	/* opened to look */
 	struct epd_fs_nodes nodes;
 	struct epd_fs_workflow **workflow;	/* in natural order */
-	size_t workflows, open;
+	size_t workflows, open, most;	/* open: of them, at most so many */
 	size_t last;			/* asked for: where to look first */
 	uint64_t stamp;			/* grows when any of them changes */
 	uint64_t count;			/* of uses */

@@ -9,6 +9,8 @@ TORTURE := $(patsubst tests/torture/%.c,$(B)/torture/%,$(wildcard tests/torture/
 TARGETS := $(patsubst tests/fuzz/%.c,%,$(filter-out tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c)))
 REPLAY := $(TARGETS:%=$(B)/replay/%)
 BATS := $(wildcard tests/cli/*.bats) $(if $(FUSE),$(wildcard tests/fs/*.bats))
+# Programs that mount.
+MOUNTS := $(if $(FUSE),$(patsubst tests/fs/%.c,$(B)/fs/%,$(wildcard tests/fs/*.c)))
 DIR =
 include tests/spin/spin.mk
 
@@ -48,9 +50,9 @@ check:
 
 check-run:
 	@$(if $(FUSE),:,echo 'fuse3 is absent: the tests of the mount are passed over' >&2)
-	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(BATS)
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(MOUNTS) $(BATS)
 
-check-build: commands $(UNIT) $(REPLAY) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
+check-build: commands $(UNIT) $(REPLAY) $(MOUNTS) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
 	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
 	@chmod +x $(B)/golden-set
 
@@ -106,7 +108,7 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
 	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 

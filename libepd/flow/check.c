@@ -135,10 +135,14 @@ check_run(struct check *c, struct epd_workflow *w,
 	c->proof.runs += rc == 0;
 	c->proof.pages += rc == 0 ? n : 0;
 	for (uint32_t k = 0; rc == 0 && k < n; k++)
-		if (epd_run_verify(run, k) < 0)
+		if ((rc = epd_run_verify(run, k)) == EPD_ECORRUPT) {
 			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
-			    (unsigned long long)id, k,
-			    epd_strerror(EPD_ECORRUPT));
+			    (unsigned long long)id, k, epd_strerror(rc));
+			rc = 0;
+		} else if (rc < 0) {
+			epd_why(c->why, rc, "%s: %s", w->name,
+			    epd_strerror(rc));
+		}
 	epd_run_close(run);
 	epd_free(e);
 	return is_damage(rc) || rc == -ENOENT ? 0 : rc;

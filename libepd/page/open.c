@@ -7,6 +7,10 @@
  * we have opened it: the next load would be a SIGBUS.  Nothing of ours does
  * that, published files are mode 0400, and the folder is 0700; who can get past
  * those can as well attach a debugger.
+ *
+ * Who only looks, and may have others to serve, never loads what is mapped: its
+ * file stays open, pages are summed as pread gives them, and it hands the bytes
+ * to the kernel, to which a page that is gone is an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -195,7 +199,8 @@ static int
 finish(struct epd_run **out, struct epd_run *r, int fd, const char *name,
     int rc, const struct epd_why *reason, struct epd_why *why)
 {
-	close(fd);
+	if (r->fd < 0)
+		close(fd);
 	if (rc) {
 		epd_run_close(r);
 		return epd_why(why, rc, "run %s: %s", name, reason->text[0] ?
@@ -232,6 +237,8 @@ open_run(struct epd_run **out, int dirfd, uint64_t run, int use,
 	/* The memory tier goes by this time; the file system may not keep it. */
 	if (!rc && use)
 		futimens(fd, used);
+	else if (!rc)
+		r->fd = fd;
 	return finish(out, r, fd, name, rc, &reason, why);
 }
 
@@ -300,14 +307,38 @@ epd_run_page(const struct epd_run *r, long i)
 	return r->piece[k].p + (size_t)(i - r->piece[k].first) * r->stride;
 }
 
+/* 1: its bytes are those that were summed.  0, -ENOMEM, -errno. */
+static int
+is_whole(struct epd_run *r, long i)
+{
+	const size_t n = (size_t)r->shape.bytes;
+	ssize_t got;
+	int same;
+	void *p;
+
+	if (r->fd < 0)
+		return epd_xxh3_64(epd_run_page(r, i), n) == r->entry[i].sum;
+	if (!(p = epd_malloc(n)))
+		return -ENOMEM;
+	got = epd_file_pread(r->fd, p, n, EPD_RUN_ALIGN +
+	    (uint64_t)(r->first + i) * r->stride);
+	same = got == (ssize_t)n && epd_xxh3_64(p, n) == r->entry[i].sum;
+	epd_free(p);
+	return got < 0 ? (int)got : same;
+}
+
 int
 epd_run_verify(struct epd_run *r, long i)
 {
+	int whole;
+
 	if (!epd_run_page(r, i) || !r->published)
 		return -EINVAL;
-	if (!r->checked[i])
-		r->checked[i] = epd_xxh3_64(epd_run_page(r, i),
-		    (size_t)r->shape.bytes) == r->entry[i].sum ? 1 : 2;
+	if (!r->checked[i]) {
+		if ((whole = is_whole(r, i)) < 0)
+			return whole;
+		r->checked[i] = whole ? 1 : 2;
+	}
 	return r->checked[i] == 1 ? 0 : EPD_ECORRUPT;
 }
 

@@ -76,7 +76,7 @@ int epd_run_parse(const char *name, uint64_t *run);
 int epd_run_open(struct epd_run **out, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_why *why);
-/* The same to look only: its times stay as they are. */
+/* The same to look only: its times stay, and verify survives a file cut since. */
 int epd_run_look(struct epd_run **out, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_page_entry *expect,
     long n, struct epd_why *why);

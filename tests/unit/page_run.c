@@ -371,6 +371,30 @@ TEST(kind32_cut_by_a_peer_is_damage_and_no_sigbus)
 	scratch_close(dir);
 }
 
+TEST(kind32_cut_while_it_is_looked_at)
+{
+	struct epd_page_entry e[3];
+	struct epd_run *r;
+	struct stat st;
+	int dir = scratch_open(), fd;
+
+	CHECK_INT(make_run(dir, 1, 3, e), 0);
+	CHECK_INT(epd_run_look(&r, dir, 1, &shape, e, 3, NULL), 0);
+	CHECK_INT(epd_run_verify(r, 0), 0);
+	fd = run_fd(dir, 1);
+	CHECK_INT(fstat(fd, &st), 0);
+	CHECK_INT(ftruncate(fd, 4096 + st.st_size / 3), 0);
+	CHECK_INT(epd_run_verify(r, 2), EPD_ECORRUPT);
+	CHECK_INT(ftruncate(fd, 0), 0);
+	CHECK_INT(epd_run_verify(r, 1), EPD_ECORRUPT);
+	CHECK_INT(epd_run_verify(r, 0), 0);	/* it was looked at */
+	/* What it hands to the kernel is an error there. */
+	CHECK(pwrite(fd, epd_run_page(r, 0), 16, 0) == -1 && errno == EFAULT);
+	epd_run_close(r);
+	close(fd);
+	scratch_close(dir);
+}
+
 struct seen { int n; uint64_t id, bytes; };
 
 static int
