@@ -118,6 +118,23 @@ TEST(no_file_disagrees_with_the_log)
 	mt_end();
 }
 
+/* What is open when the daemon is told to end goes with the process. */
+static void
+leaks(int told)
+{
+	static char had[256];
+	char more[280];
+	const char *now = getenv("ASAN_OPTIONS");
+
+	if (!told) {
+		snprintf(had, sizeof had, "%s", now ? now : "");
+		snprintf(more, sizeof more, "%s:detect_leaks=0", had);
+		setenv("ASAN_OPTIONS", more, 1);
+	} else {
+		setenv("ASAN_OPTIONS", had, 1);
+	}
+}
+
 static void
 killed(int sig, int rounds)
 {
@@ -127,8 +144,7 @@ killed(int sig, int rounds)
 	kl = mt_share(sizeof *kl);
 	CHECK(kl != NULL);
 	job = kl_job();
-	/* What is open when it is told to end goes with the process. */
-	setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
+	leaks(0);
 	setenv("EPD_ISA", "scalar", 1);		/* a decode that lasts */
 	setenv("EPD_THREADS", "1", 1);
 	for (int i = 0; i < rounds && s.stuck < 5; i++) {
@@ -137,7 +153,7 @@ killed(int sig, int rounds)
 		if (i % 10 == 9 || i == rounds - 1)
 			CHECK_INT(mt_check(), 0);
 	}
-	unsetenv("ASAN_OPTIONS");
+	leaks(1);
 	unsetenv("EPD_ISA");
 	unsetenv("EPD_THREADS");
 	printf("# row 13: %u %s under %d processes in it, %u jobs at work: each "
@@ -173,7 +189,7 @@ TEST(unmounted_in_use)
 {
 	struct kl_sum s = {0};
 	pid_t pid[KL_LOADS];
-	int fd;
+	int fd, rc;
 
 	MT_BEGIN(MT_LIMIT);
 	kl = mt_share(sizeof *kl);
@@ -185,7 +201,9 @@ TEST(unmounted_in_use)
 	CHECK(mt_mounted());
 	close(fd);
 	CHECK_INT(mt_down(0), 0);
+	leaks(0);
 	CHECK_INT(mt_up(), 0);
+	leaks(1);
 	kl_start(pid, "");
 	usleep(100000);
 	CHECK_INT(MT_RUN(NULL, 10000, "epd-mount", "-u", "--lazy", mt.at), 0);
@@ -197,9 +215,10 @@ TEST(unmounted_in_use)
 			s.stuck++;
 	}
 	CHECK_INT(s.stuck, 0);
-	CHECK_INT(mt_wait(mt.daemon, 10000), 0);
+	rc = mt_wait(mt.daemon, 10000);
 	mt.sh->daemon = 0;
 	CHECK_INT(mt_said(), 0);
+	CHECK_INT(rc, 0);
 	CHECK_INT(mt_check(), 0);
 	munmap(kl, sizeof *kl);
 	mt_end();
