@@ -72,40 +72,6 @@ read_ahead(dev_t dev)
 	close(fd);
 }
 
-/* The device of the mount at a path, without asking who serves it. */
-static dev_t
-device_of(const char *path)
-{
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char line[8192], at[4096];
-	unsigned maj, min;
-	dev_t dev = 0;
-
-	/* The last one there lies on top.  Spaces are written in octal. */
-	while (f && fgets(line, sizeof line, f)) {
-		char plain[4096];
-		size_t n = 0;
-
-		if (sscanf(line, "%*d %*d %u:%u %*s %4095s", &maj, &min,
-		    at) != 3)
-			continue;
-		for (const char *p = at; *p; n++)
-			if (*p == '\\' && p[1] && p[2] && p[3]) {
-				plain[n] = (char)((p[1] - '0') * 64 +
-				    (p[2] - '0') * 8 + p[3] - '0');
-				p += 4;
-			} else {
-				plain[n] = *p++;
-			}
-		plain[n] = '\0';
-		if (!strcmp(plain, path))
-			dev = makedev(maj, min);
-	}
-	if (f)
-		fclose(f);
-	return dev;
-}
-
 static int
 is_place(const struct epd_fs_options *o, struct epd_why *why)
 {
@@ -117,6 +83,9 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 		    "epd-mount -u clears it" : strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return epd_why(why, -ENOTDIR, "%s: not a directory",
+		    o->mountpoint);
+	if (!strcmp(o->mountpoint, o->store.path))
+		return epd_why(why, -EINVAL, "%s: is the store itself",
 		    o->mountpoint);
 	if (access("/dev/fuse", F_OK) < 0)
 		return epd_why(why, EPD_EUNSUPPORTED, "no /dev/fuse here");
@@ -134,7 +103,7 @@ serve(struct epd_fs_mount *m, struct epd_why *why)
 		return epd_why(why, -ENOMEM, "no memory");
 	fuse_loop_cfg_set_max_threads(loop, THREADS);
 	fuse_loop_cfg_set_idle_threads(loop, THREADS);
-	m->dev = device_of(m->fs.o.mountpoint);
+	(void)epd_fs_mounted(m->fs.o.mountpoint, &m->dev);
 	read_ahead(m->dev);
 	epd_fs_pass_start(m);
 	rc = epd_fs_notice_start(m, &notices);

@@ -417,3 +417,28 @@ names() {
 	epd-handoff -q --abort "${h%% *}" 2>/dev/null || epd-handoff -q --abort "$(ls "$d")"
 	[ "$(ls "$d" | wc -l)" -eq 0 ]
 }
+
+@test "-u goes by links, and leaves what is no store" {
+	ln -s "$m" link
+	epd-mount -u link
+	wait "$daemon"
+	daemon=
+	run -1 epd-mount -u link
+	[[ "$output" = *'not mounted'* ]]
+	run -1 epd-mount -u /proc
+	[[ "$output" = *'no store'* ]]
+	mountpoint -q /proc
+	run -4 epd-mount -u nowhere
+	run -1 epd-mount "$EPD_STORE"
+	[[ "$output" = *'the store itself'* ]]
+	[ "$(epd-state ls)" = w1/s1 ]
+}
+
+@test "times given to what is written go nowhere" {
+	printf 'fork\n' >line
+	cp line "$S/s1/ctl"
+	touch -r line "$S/s1/ctl"
+	touch "$S/s1/say"
+	[ -d "$S/s2" ]
+	run -1 touch "$S/s1/text"
+}
