@@ -204,12 +204,13 @@ names() {
 		my $set = "";
 		vec($set, fileno $f, 1) = 1;
 		select(my $now = $set, undef, undef, 0) and die "ready at once";
-		print "waiting\n"; $| = 1; print "";
+		$| = 1;
+		print "waiting\n";
 		my $n = select($now = $set, undef, undef, 15);
 		sysread $f, my $line, 4096;
 		print "woke $n: $line";' "$m/workflows/w1/events" >woke &
 	p=$!
-	soon grep -q waiting woke || true
+	soon grep -q waiting woke
 	sleep 0.2
 	epd-fork -q "$s" >/dev/null
 	wait $p
@@ -305,7 +306,7 @@ names() {
 	cat <&9 >/dev/null || true
 	exec 9<&-
 	mv kept "$EPD_STORE"
-	ls -R "$m" >/dev/null || true
+	ls "$m/workflows" >/dev/null
 	kill -0 "$daemon"
 	down
 	up
