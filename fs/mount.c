@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -117,6 +118,15 @@ serve(struct epd_fs_mount *m, struct epd_why *why)
 	    strerror(-rc));
 }
 
+/* What libfuse says of answers that come when nobody asks any more. */
+static void
+unsaid(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	(void)level;
+	(void)fmt;
+	(void)ap;
+}
+
 static int
 mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 {
@@ -141,6 +151,7 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		    m->fs.o.mountpoint);
 	} else {
 		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
+		fuse_set_log_func(unsaid);
 		rc = serve(m, why);
 		fuse_session_unmount(m->se);
 		/* Reads that wait for jobs are the session's; nobody hears. */
