@@ -443,3 +443,12 @@ names() {
 	[ -d "$S/s2" ]
 	run -1 touch "$S/s1/text"
 }
+
+@test "a pipe in a blob's place holds nobody up" {
+	rm "$EPD_STORE"/features/??/*.blob
+	mkfifo "$(ls "$EPD_STORE"/features/??/*.meta | sed 's/meta$/blob/')"
+	run timeout 10 ls -l "$m"/features/*
+	[ "$status" -ne 124 ]
+	run -0 timeout 10 cat "$S/s1/status"
+	rm "$EPD_STORE"/features/??/*.blob
+}
