@@ -18,7 +18,7 @@ Q = $(if $(V),,@)
 SAY = $(if $(V),:,printf '  %-4s %s\n')
 
 # The file system is built where fuse3 is.
-FUSE := $(shell pkg-config --exists 'fuse3 >= 3.12' && echo fuse3)
+FUSE := $(shell pkg-config --exists 'fuse3 >= 3.12' zlib && echo fuse3)
 FUSE_CFLAGS := $(if $(FUSE),$(shell pkg-config --cflags fuse3))
 FUSE_LIBS := $(if $(FUSE),$(shell pkg-config --libs fuse3) -lz)
 PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp

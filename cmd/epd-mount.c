@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -159,12 +160,46 @@ unmount_once(const char *dir, int lazy)
 	return errno == EPERM ? by_helper(dir, lazy) : -errno;
 }
 
-static void
-unmount(struct mounting *x, const char *dir)
+/* The path as the kernel has it, though who serves it may be gone. */
+static int
+settle(const char *dir, char out[PATH_MAX])
 {
-	struct epd_why why;
-	int rc = 0;
+	char above[PATH_MAX], real[PATH_MAX], *name;
+	size_t n = strlen(dir);
 
+	if (realpath(dir, out))
+		return 0;
+	if (errno != ENOTCONN || n >= sizeof above)
+		return -errno;
+	strcpy(above, dir);
+	while (n > 1 && above[n - 1] == '/')
+		above[--n] = '\0';
+	name = strrchr(above, '/');
+	if (name)
+		*name++ = '\0';
+	if (!realpath(!name ? "." : *above ? above : "/", real))
+		return -errno;
+	return snprintf(out, PATH_MAX, "%s/%s", strcmp(real, "/") ? real : "",
+	    name ? name : above) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static void
+unmount(struct mounting *x, const char *operand)
+{
+	char dir[PATH_MAX];
+	struct epd_why why;
+	dev_t dev = 0;
+	int rc = settle(operand, dir);
+
+	if (rc == 0 && !epd_fs_mounted(dir, &dev))
+		rc = epd_why(&why, -EINVAL, dev ? "what is mounted there is "
+		    "no store" : "not mounted");
+	else if (rc < 0)
+		epd_why(&why, rc, "%s", epd_strerror(rc));
+	if (rc < 0) {
+		cli_fail(&x->cli, operand, rc, &why);
+		return;
+	}
 	/* Whoever looks in for an instant is waited for. */
 	for (int tries = 0; tries < 100; tries++) {
 		rc = unmount_once(dir, x->lazy);
@@ -175,12 +210,10 @@ unmount(struct mounting *x, const char *dir)
 	if (rc == -EBUSY)
 		epd_why(&why, rc, "files there are open, or it is somebody's "
 		    "working directory; --lazy does not wait for them");
-	else if (rc == -EINVAL)
-		epd_why(&why, rc, "not mounted");
 	else
 		epd_why(&why, rc, "%s", epd_strerror(rc));
 	if (rc < 0)
-		cli_fail(&x->cli, dir, rc, &why);
+		cli_fail(&x->cli, operand, rc, &why);
 }
 
 /* ---- mounting ---- */

@@ -5,6 +5,8 @@
 #ifndef EPD_FS_H
 #define EPD_FS_H
 
+#include <sys/types.h>
+
 #include "epd.h"
 
 struct epd_fs_options {
@@ -25,5 +27,11 @@ struct epd_fs_options {
  */
 int epd_fs_serve(const struct epd_fs_options *o,
     void (*ready)(void *arg), void *arg, struct epd_why *why);
+
+/*
+ * 1 if a store is what is mounted on the path (as realpath gives it), and on top;
+ * dev is the device of whatever is, and left alone if nothing is.
+ */
+int epd_fs_mounted(const char *path, dev_t *dev);
 
 #endif

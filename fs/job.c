@@ -133,7 +133,8 @@ forget(struct epd_fs_jobs *j, const struct job *but)
 {
 	struct job **at = &j->first, *x;
 
-	while (j->gone > KEEP && (x = *at)) {
+	/* At the end all are gone over, and go after that. */
+	while (!j->closing && j->gone > KEEP && (x = *at)) {
 		if (x == but || !epd_fs_job_is_over(&x->is)) {
 			at = &x->next;
 			continue;

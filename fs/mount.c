@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -72,40 +73,6 @@ read_ahead(dev_t dev)
 	close(fd);
 }
 
-/* The device of the mount at a path, without asking who serves it. */
-static dev_t
-device_of(const char *path)
-{
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	char line[8192], at[4096];
-	unsigned maj, min;
-	dev_t dev = 0;
-
-	/* The last one there lies on top.  Spaces are written in octal. */
-	while (f && fgets(line, sizeof line, f)) {
-		char plain[4096];
-		size_t n = 0;
-
-		if (sscanf(line, "%*d %*d %u:%u %*s %4095s", &maj, &min,
-		    at) != 3)
-			continue;
-		for (const char *p = at; *p; n++)
-			if (*p == '\\' && p[1] && p[2] && p[3]) {
-				plain[n] = (char)((p[1] - '0') * 64 +
-				    (p[2] - '0') * 8 + p[3] - '0');
-				p += 4;
-			} else {
-				plain[n] = *p++;
-			}
-		plain[n] = '\0';
-		if (!strcmp(plain, path))
-			dev = makedev(maj, min);
-	}
-	if (f)
-		fclose(f);
-	return dev;
-}
-
 static int
 is_place(const struct epd_fs_options *o, struct epd_why *why)
 {
@@ -117,6 +84,9 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 		    "epd-mount -u clears it" : strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return epd_why(why, -ENOTDIR, "%s: not a directory",
+		    o->mountpoint);
+	if (!strcmp(o->mountpoint, o->store.path))
+		return epd_why(why, -EINVAL, "%s: is the store itself",
 		    o->mountpoint);
 	if (access("/dev/fuse", F_OK) < 0)
 		return epd_why(why, EPD_EUNSUPPORTED, "no /dev/fuse here");
@@ -134,7 +104,7 @@ serve(struct epd_fs_mount *m, struct epd_why *why)
 		return epd_why(why, -ENOMEM, "no memory");
 	fuse_loop_cfg_set_max_threads(loop, THREADS);
 	fuse_loop_cfg_set_idle_threads(loop, THREADS);
-	m->dev = device_of(m->fs.o.mountpoint);
+	(void)epd_fs_mounted(m->fs.o.mountpoint, &m->dev);
 	read_ahead(m->dev);
 	epd_fs_pass_start(m);
 	rc = epd_fs_notice_start(m, &notices);
@@ -146,6 +116,15 @@ serve(struct epd_fs_mount *m, struct epd_why *why)
 	/* A signal is how it is asked to end; -ENODEV: it was unmounted. */
 	return rc >= 0 || rc == -ENODEV ? 0 : epd_why(why, rc, "%s",
 	    strerror(-rc));
+}
+
+/* What libfuse says of answers that come when nobody asks any more. */
+static void
+unsaid(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	(void)level;
+	(void)fmt;
+	(void)ap;
 }
 
 static int
@@ -172,6 +151,7 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		    m->fs.o.mountpoint);
 	} else {
 		(void)fcntl(fuse_session_fd(m->se), F_SETFD, FD_CLOEXEC);
+		fuse_set_log_func(unsaid);
 		rc = serve(m, why);
 		/* Reads that wait for jobs are the session's; nobody hears. */
 		fuse_session_exit(m->se);

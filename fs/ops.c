@@ -242,8 +242,9 @@ op_statfs(fuse_req_t req, fuse_ino_t ino)
 	cap = epd_memory_cap(m->fs.store->memory);
 	(void)epd_memory_used(m->fs.store->memory, &used);
 	epd_fs_end(m);
-	s.f_blocks = (used > cap ? used : cap) / 4096;
-	s.f_bfree = s.f_bavail = s.f_blocks - (used + 4095) / 4096;
+	used = (used + 4095) / 4096;
+	s.f_blocks = used > cap / 4096 ? used : cap / 4096;
+	s.f_bfree = s.f_bavail = s.f_blocks - used;
 	fuse_reply_statfs(req, &s);
 }
 

@@ -41,6 +41,7 @@ struct epd_fs_talk {
 	pthread_mutex_t mine;		/* of what is written, all of a verb long */
 	struct epd_buf text;		/* a turn, or a line, that has not ended */
 	int too_big;			/* the turn is: it is not said */
+	int refused;			/* the line is, whatever else comes of it */
 	/* under the hands' lock: */
 	struct answer *first, **last;
 	size_t unread;
@@ -275,10 +276,16 @@ static int
 line(struct epd_fs_talk *t, struct epd_span part, int ends, int again)
 {
 	struct epd_fs_call c = { .fs = t->fs, .at = &t->at };
-	int rc = gather(t, part, &c.why);
+	int rc;
 
+	if (t->refused) {
+		t->refused = !ends;
+		return 0;
+	}
+	rc = gather(t, part, &c.why);
 	if (rc == 0 && !ends)
 		return 0;
+	t->refused = rc < 0 && !ends && !again;
 	epd_buf_put(&t->text, "", 1);
 	if (rc == 0)
 		rc = t->text.failed ? -ENOMEM :

@@ -32,7 +32,7 @@ epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
 	    "mkdir workflows/W            a new workflow\n"
 	    "mkdir states/sN/forks/NAME   a branch; rmdir states/sN releases (rm -r does not)\n"
 	    "echo 'What is this?' >say    a turn: prefill and decode, streaming into text\n"
-	    "echo fork 4 >ctl; cat ctl    a verb, and its answer, on one descriptor:\n"
+	    "echo fork 4 >ctl             a verb; its answer is read on the same descriptor:\n"
 	    "    exec 3<>states/s1/ctl; echo fork 4 >&3; cat <&3\n"
 	    "`echo help` says which verbs there are.  See epd-mount(1).\n");
 	return done(out);

@@ -33,7 +33,9 @@ op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 	(void)mode;
 	if (find(req, parent, &at) < 0)
 		return;
-	if ((rc = epd_fs_mkdir(&m->fs, &at, name)) < 0)
+	rc = epd_fs_mkdir(&m->fs, &at, name);
+	epd_fs_call_back(m);
+	if (rc < 0)
 		epd_fs_fail(req, rc);
 	else
 		epd_fs_answer_entry(req, parent, name);
@@ -99,7 +101,10 @@ op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 	fuse_reply_err(req, 0);		/* what was acknowledged is durable */
 }
 
-/* Cutting what takes writes to nothing is what `>` does; the toucher cuts what never was longer. */
+/*
+ * What takes writes is cut to nothing by `>`, and given times by touch, to no effect;
+ * the toucher cuts what never was longer.
+ */
 static void
 op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int set,
     struct fuse_file_info *fi)
@@ -108,11 +113,11 @@ op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int set,
 	struct epd_fs_at at;
 	struct epd_fs_node *n = epd_fs_begin(m, ino, &at);
 	struct stat st;
-	int rc, cuts = set & FUSE_SET_ATTR_SIZE && !(set &
-	    (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID));
+	int rc, cuts = !(set & (FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID |
+	    FUSE_SET_ATTR_GID)) && !(set & FUSE_SET_ATTR_SIZE &&
+	    attr->st_size);
 
 	(void)fi;
-	(void)attr;
 	if (!n) {
 		fuse_reply_err(req, ENOENT);
 		return;

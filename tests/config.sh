@@ -10,7 +10,7 @@ opt() {
 	v=$(pkg-config --modversion "$2" 2>/dev/null) || v=no
 	row "$1" "$v" "$3"
 }
-opt fuse3 fuse3 'the state file system is not built'
+opt fuse3 fuse3 'epd-mount is not built'
 opt ibverbs libibverbs 'no RDMA transport; tcp and shm remain'
 opt rdmacm librdmacm 'no RDMA transport; tcp and shm remain'
 nvcc=$(command -v nvcc >/dev/null && nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')

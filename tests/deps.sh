@@ -8,13 +8,15 @@
 set -u
 build='gcc libc6-dev make pkg-config libb2-dev libxxhash-dev libjson-c-dev
 	libyaml-dev libzstd-dev libutf8proc-dev libpcre2-dev
-	libjpeg-dev libspng-dev libwebp-dev libfuse3-dev zlib1g-dev'
-check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd fuse3"
-# What tests skip, aloud, where it cannot be had.
-extra=
+	libjpeg-dev libspng-dev libwebp-dev'
+check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd"
+# What epd-mount is built of, and left out without.
+mount='libfuse3-dev zlib1g-dev'
 case $1 in
-build) want=$build ;;
-check) want=$check extra="spin valgrind rsync tree inotify-tools attr" ;;
+build) want=$build extra=$mount lack='epd-mount is not built' ;;
+# Tests that want these are skipped, aloud, where they cannot be had.
+check) want=$check extra="$mount fuse3 spin valgrind rsync tree inotify-tools attr"
+	lack='some tests are skipped' ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac
 mkdir -p "$(dirname "$2")"
@@ -50,6 +52,6 @@ if [ -n "$missing" ]; then
 fi
 for p in $extra; do
 	there "$p" || { [ "$(id -u)" -eq 0 ] && install "$p"; } ||
-		echo "without $p some tests are skipped" >&2
+		echo "without $p $lack" >&2
 done
 touch "$2"

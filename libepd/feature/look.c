@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -51,9 +52,17 @@ int
 epd_feature_blob(struct epd_features *c, const struct epd_name *fp)
 {
 	char path[EPD_FEATURE_PATH];
+	struct stat st;
+	int fd;
 
 	epd_feature_path(path, fp, EPD_HAS_BLOB);
-	return epd_file_open(c->dirfd, path, O_RDONLY, 0);
+	/* A pipe in its place is not waited for. */
+	fd = epd_file_open(c->dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+		close(fd);
+		return -EINVAL;
+	}
+	return fd;
 }
 
 int

@@ -204,12 +204,13 @@ names() {
 		my $set = "";
 		vec($set, fileno $f, 1) = 1;
 		select(my $now = $set, undef, undef, 0) and die "ready at once";
-		print "waiting\n"; $| = 1; print "";
+		$| = 1;
+		print "waiting\n";
 		my $n = select($now = $set, undef, undef, 15);
 		sysread $f, my $line, 4096;
 		print "woke $n: $line";' "$m/workflows/w1/events" >woke &
 	p=$!
-	soon grep -q waiting woke || true
+	soon grep -q waiting woke
 	sleep 0.2
 	epd-fork -q "$s" >/dev/null
 	wait $p
@@ -305,7 +306,7 @@ names() {
 	cat <&9 >/dev/null || true
 	exec 9<&-
 	mv kept "$EPD_STORE"
-	ls -R "$m" >/dev/null || true
+	ls "$m/workflows" >/dev/null
 	kill -0 "$daemon"
 	down
 	up
@@ -389,6 +390,9 @@ names() {
 @test "mount(8) can mount it by the name mount.fuse.epd" {
 	down
 	ln -s "$build/bin/epd-mount" mount.fuse.epd
+	# Its -f is to pretend.
+	./mount.fuse.epd "$BATS_TEST_TMPDIR/store" "$m" -f -n -o ro
+	run ! mountpoint -q "$m"
 	(unset EPD_STORE; ./mount.fuse.epd "$BATS_TEST_TMPDIR/store" "$m" -n -o \
 		"ro,noauto,user,x-systemd.automount,nosuid,config=$EPD_CONFIG")
 	[ "$(cat "$S/s1/version")" = 1 ]
@@ -413,4 +417,38 @@ names() {
 	[[ "$(cat "$d"/*/source)" = w1/s1* ]]
 	epd-handoff -q --abort "${h%% *}" 2>/dev/null || epd-handoff -q --abort "$(ls "$d")"
 	[ "$(ls "$d" | wc -l)" -eq 0 ]
+}
+
+@test "-u goes by links, and leaves what is no store" {
+	ln -s "$m" link
+	epd-mount -u link
+	wait "$daemon"
+	daemon=
+	run -1 epd-mount -u link
+	[[ "$output" = *'not mounted'* ]]
+	run -1 epd-mount -u /proc
+	[[ "$output" = *'no store'* ]]
+	mountpoint -q /proc
+	run -4 epd-mount -u nowhere
+	run -1 epd-mount "$EPD_STORE"
+	[[ "$output" = *'the store itself'* ]]
+	[ "$(epd-state ls)" = w1/s1 ]
+}
+
+@test "times given to what is written go nowhere" {
+	printf 'fork\n' >line
+	cp line "$S/s1/ctl"
+	touch -r line "$S/s1/ctl"
+	touch "$S/s1/say"
+	[ -d "$S/s2" ]
+	run -1 touch "$S/s1/text"
+}
+
+@test "a pipe in a blob's place holds nobody up" {
+	rm "$EPD_STORE"/features/??/*.blob
+	mkfifo "$(ls "$EPD_STORE"/features/??/*.meta | sed 's/meta$/blob/')"
+	run timeout 10 ls -l "$m"/features/*
+	[ "$status" -ne 124 ]
+	run -0 timeout 10 cat "$S/s1/status"
+	rm "$EPD_STORE"/features/??/*.blob
 }
