@@ -75,87 +75,82 @@ epd_fs_list_workflows(struct epd_fs *fs, const struct epd_fs_at *dir,
 	return rc;
 }
 
-int
-epd_fs_find_state(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
-    struct epd_fs_at *out)
+/* The state that a name is of. */
+static int
+state_of(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
+    struct epd_state *st)
 {
 	struct epd_watch *w;
-	struct epd_state st;
 	uint32_t id;
 	int rc = epd_fs_number(name, "s", &id);
 
 	if (rc == 0)
 		rc = epd_fs_watch(fs, dir, &w, NULL);
-	if (rc == 0)
-		rc = epd_shard_state(epd_watch_shard(w), id, &st);
-	if (rc == 0) {
-		*out = epd_fs_in(dir, EPD_FS_STATE);
-		out->state = id;
+	return rc < 0 ? rc : epd_shard_state(epd_watch_shard(w), id, st);
+}
+
+/* All states, or those that have the directory's for their parent. */
+static int
+list_as(struct epd_fs *fs, const struct epd_fs_at *dir, enum epd_fs_id kind,
+    epd_fs_entry_fn *fn, void *arg)
+{
+	struct epd_fs_at at = epd_fs_in(dir, kind);
+	struct epd_watch *w;
+	struct epd_state st = {0};
+	char name[16];
+	int rc = epd_fs_watch(fs, dir, &w, NULL);
+
+	while (rc == 0 &&
+	    (rc = epd_shard_next(epd_watch_shard(w), st.id, &st)) == 0) {
+		if (kind == EPD_FS_CHILD && st.parent_state != dir->state)
+			continue;
+		*(kind == EPD_FS_CHILD ? &at.index : &at.state) = st.id;
+		snprintf(name, sizeof name, "s%u", st.id);
+		rc = fn(arg, name, &at);
 	}
-	return rc;
+	return rc == EPD_ENOSTATE ? 0 : rc;
+}
+
+int
+epd_fs_find_state(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name, struct epd_fs_at *out)
+{
+	struct epd_state st;
+	int rc = state_of(fs, dir, name, &st);
+
+	if (rc < 0)
+		return rc;
+	*out = epd_fs_in(dir, EPD_FS_STATE);
+	out->state = st.id;
+	return 0;
 }
 
 int
 epd_fs_list_states(struct epd_fs *fs, const struct epd_fs_at *dir,
     epd_fs_entry_fn *fn, void *arg)
 {
-	struct epd_fs_at at = epd_fs_in(dir, EPD_FS_STATE);
-	struct epd_watch *w;
-	struct epd_state st = {0};
-	char name[16];
-	int rc = epd_fs_watch(fs, dir, &w, NULL);
-
-	while (rc == 0 &&
-	    (rc = epd_shard_next(epd_watch_shard(w), st.id, &st)) == 0) {
-		at.state = st.id;
-		snprintf(name, sizeof name, "s%u", st.id);
-		rc = fn(arg, name, &at);
-	}
-	return rc == EPD_ENOSTATE ? 0 : rc;
+	return list_as(fs, dir, EPD_FS_STATE, fn, arg);
 }
 
-/* One that has this parent. */
 int
-epd_fs_find_child(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
-    struct epd_fs_at *out)
+epd_fs_find_child(struct epd_fs *fs, const struct epd_fs_at *dir,
+    const char *name, struct epd_fs_at *out)
 {
-	struct epd_watch *w;
 	struct epd_state st;
-	uint32_t id;
-	int rc = epd_fs_number(name, "s", &id);
+	int rc = state_of(fs, dir, name, &st);
 
-	if (rc == 0)
-		rc = epd_fs_watch(fs, dir, &w, NULL);
-	if (rc == 0)
-		rc = epd_shard_state(epd_watch_shard(w), id, &st);
-	if (rc == 0 && st.parent_state != dir->state)
-		rc = -ENOENT;
-	if (rc == 0) {
-		*out = epd_fs_in(dir, EPD_FS_CHILD);
-		out->index = id;
-	}
-	return rc;
+	if (rc < 0 || st.parent_state != dir->state)
+		return rc < 0 ? rc : -ENOENT;
+	*out = epd_fs_in(dir, EPD_FS_CHILD);
+	out->index = st.id;
+	return 0;
 }
 
 int
 epd_fs_list_children(struct epd_fs *fs, const struct epd_fs_at *dir,
     epd_fs_entry_fn *fn, void *arg)
 {
-	struct epd_fs_at at = epd_fs_in(dir, EPD_FS_CHILD);
-	struct epd_watch *w;
-	struct epd_state st = {0};
-	char name[16];
-	int rc = epd_fs_watch(fs, dir, &w, NULL);
-
-	while (rc == 0 &&
-	    (rc = epd_shard_next(epd_watch_shard(w), st.id, &st)) == 0) {
-		if (st.parent_state != dir->state)
-			continue;
-		at.index = st.id;
-		snprintf(name, sizeof name, "s%u", st.id);
-		rc = fn(arg, name, &at);
-	}
-	return rc == EPD_ENOSTATE ? 0 : rc;
+	return list_as(fs, dir, EPD_FS_CHILD, fn, arg);
 }
 
 int
