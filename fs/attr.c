@@ -110,6 +110,8 @@ size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
 	rc = k->text(fs, at, &b, NULL);
 	*out = rc < 0 ? 0 : b.n;
 	epd_buf_free(&b);
+	if (node)
+		node->untold = rc < 0;
 	if (node && rc >= 0) {
 		node->stamp = now;
 		node->size = *out;

@@ -70,8 +70,11 @@ epd_fs_grasp(struct epd_fs_hands *h, struct epd_store **out,
     struct epd_why *why)
 {
 	struct epd_store_options o = h->fs->o.store;
-	int rc = 0;
+	int rc = epd_fs_same_store(h->fs);
 
+	if (rc < 0)
+		return epd_why(why, rc, "%s: another store, or none, is there "
+		    "by now", o.path);
 	o.look = o.still = o.create = 0;
 	pthread_mutex_lock(&h->busy);
 	if (!h->store && (rc = epd_store_open(&h->store, &o, why)) < 0)

@@ -270,10 +270,12 @@ step(struct epd_fs_jobs *j, struct job *x, const char *command,
 
 	epd_buf_fmt(&path, "%s/%s", j->fs->o.bin ? j->fs->o.bin : "", command);
 	argv[0] = (char *)(uintptr_t)epd_buf_cstr(&path);
-	for (size_t i = 0; i < words->n && n < WORDS + 2;
+	for (size_t i = 0; i < words->n;
 	    i += strlen(argv[n++]) + 1)
 		argv[n] = (char *)words->p + i;
-	rc = path.failed ? -ENOMEM : epd_fs_child_open(&c, text);
+	rc = path.failed ? -ENOMEM : epd_fs_same_store(j->fs);
+	if (rc == 0)
+		rc = epd_fs_child_open(&c, text);
 	if (rc == 0) {
 		rc = run_child(j, x, argv, &c);
 		epd_fs_child_close(&c);
@@ -343,8 +345,15 @@ epd_fs_job_put(struct epd_fs_jobs *j, const struct epd_fs_task *t,
     uint64_t *number, struct epd_why *why)
 {
 	struct job *x = epd_calloc(1, sizeof *x);
+	size_t words = 0;
 	int rc = 0;
 
+	for (size_t i = 0; i < t->words.n; i++)
+		words += !((const char *)t->words.p)[i];
+	if (words > WORDS) {
+		epd_free(x);
+		return epd_why(why, -E2BIG, "more than %d words", WORDS);
+	}
 	if (!x)
 		return -ENOMEM;
 	x->is.at = *t->at;

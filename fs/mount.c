@@ -85,12 +85,32 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 	if (!S_ISDIR(st.st_mode))
 		return epd_why(why, -ENOTDIR, "%s: not a directory",
 		    o->mountpoint);
-	if (!strcmp(o->mountpoint, o->store.path))
-		return epd_why(why, -EINVAL, "%s: is the store itself",
-		    o->mountpoint);
 	if (access("/dev/fuse", F_OK) < 0)
 		return epd_why(why, EPD_EUNSUPPORTED, "no /dev/fuse here");
 	return 0;
+}
+
+/* Who served what he reads himself would wait for himself. */
+static int
+is_apart(const struct epd_fs *fs, struct epd_why *why)
+{
+	int fd = open(fs->o.mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC), up;
+	struct stat store, st, last = {0};
+	int rc = fstat(fs->store->dirfd, &store) < 0 ? -errno : 0;
+
+	while (rc == 0 && fd >= 0 && fstat(fd, &st) == 0 &&
+	    (st.st_ino != last.st_ino || st.st_dev != last.st_dev)) {
+		if (st.st_ino == store.st_ino && st.st_dev == store.st_dev)
+			rc = epd_why(why, -EINVAL, "%s: lies in the store",
+			    fs->o.mountpoint);
+		last = st;
+		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(fd);
+		fd = up;
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
 }
 
 static int
@@ -182,7 +202,9 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 	pthread_mutex_init(&m.fs.lock, NULL);
 	pthread_mutex_init(&m.calling, NULL);
 	epd_fs_toucher_start(&m);
-	if ((rc = epd_fs_world_open(&m.fs, why)) == 0 && !o->read_only)
+	if ((rc = epd_fs_world_open(&m.fs, why)) == 0)
+		rc = is_apart(&m.fs, why);
+	if (rc == 0 && !o->read_only)
 		rc = epd_fs_hands_open(&m.fs.hands, &m.fs, why);
 	if (rc == 0)
 		rc = mount_and_serve(&m, why);

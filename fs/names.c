@@ -55,7 +55,7 @@ static double
 keeps(struct epd_fs_mount *m, struct epd_fs_node *n, int listed)
 {
 	if (is_fixed(&n->at))
-		return FOREVER;
+		return n->untold ? 0 : FOREVER;
 	if (!listed && n->at.kind != EPD_FS_PAGE)
 		return 0;
 	n->until_ns = epd_clock_boot_ns() + (uint64_t)(LISTED * 1e9);
@@ -200,12 +200,6 @@ op_readlink(fuse_req_t req, fuse_ino_t ino)
 
 /* ---- directories ---- */
 
-static struct epd_fs_handle *
-handle(const struct fuse_file_info *fi)
-{
-	return (struct epd_fs_handle *)(uintptr_t)fi->fh;
-}
-
 static void
 op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -273,7 +267,7 @@ list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     struct fuse_file_info *fi, int plus)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h = handle(fi);
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	struct epd_fs_at at;
 	struct epd_fs_node *dir;
 	char *buf = epd_malloc(size);
@@ -319,7 +313,7 @@ static void
 op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	(void)ino;
-	epd_fs_handle_close(handle(fi));
+	epd_fs_handle_close(epd_fs_handle_of(fi));
 	fuse_reply_err(req, 0);
 }
 

@@ -16,6 +16,7 @@ struct epd_fs_node {
 	uint32_t below;			/* nodes whose up this is */
 	struct epd_fs_at at;
 	uint64_t until_ns;		/* the kernel may show its attributes so long */
+	int untold;			/* its size could not be told when last asked */
 	uint64_t shown;			/* a number of what it showed when last touched */
 	uint64_t stamp, size;		/* size as of a stamp of what it shows; 0: none */
 	char name[];

@@ -60,7 +60,7 @@ op_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     struct fuse_pollhandle *ph)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	struct epd_fs_poller *p = NULL;
 	unsigned now;
 

@@ -51,17 +51,11 @@ epd_fs_fail(fuse_req_t req, int rc)
 	fuse_reply_err(req, rc < 0 ? epd_errno(rc) : EIO);
 }
 
-static struct epd_fs_handle *
-handle(const struct fuse_file_info *fi)
-{
-	return (struct epd_fs_handle *)(uintptr_t)fi->fh;
-}
-
 static void
 op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h = handle(fi);
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 
 	(void)ino;
 	epd_fs_unpoll(m, h);
@@ -146,7 +140,7 @@ op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     struct fuse_file_info *fi)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h = handle(fi);
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	struct epd_span page;
 	char *buf;
 	ssize_t n;

@@ -40,6 +40,12 @@ struct epd_fs_mount *epd_fs_mount_of(fuse_req_t req);
 struct epd_fs_node *epd_fs_begin(struct epd_fs_mount *m, fuse_ino_t ino,
     struct epd_fs_at *at);
 void epd_fs_end(struct epd_fs_mount *m);
+/* What an open file's calls are about. */
+static inline struct epd_fs_handle *
+epd_fs_handle_of(const struct fuse_file_info *fi)
+{
+	return (struct epd_fs_handle *)(uintptr_t)fi->fh;
+}
 void epd_fs_fail(fuse_req_t req, int rc);
 /* Of what was found by its number: that it is there no more is ESTALE. */
 void epd_fs_fail_stale(fuse_req_t req, int rc);

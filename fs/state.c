@@ -13,12 +13,6 @@
 #include "base/alloc.h"
 #include "fs/text.h"
 
-static int
-done(const struct epd_buf *b)
-{
-	return b->failed ? -ENOMEM : 0;
-}
-
 struct sheet {
 	const struct epd_fs_at *at;
 	struct epd_fs_workflow *w;
@@ -84,7 +78,7 @@ version_json(void *arg, const struct epd_sight *v)
 	    page_name, &w, NULL);
 	epd_jw_end(&w, ']');
 	epd_jw_end(&w, '}');
-	return rc < 0 ? rc : done(x->out);
+	return rc < 0 ? rc : epd_fs_told(x->out);
 }
 
 /* The workflow, if there is anything in it. */
@@ -111,7 +105,7 @@ epd_fs_json(struct epd_fs *fs, const struct epd_fs_at *at,
 		    why);
 	if (rc == 0)
 		epd_buf_str(out, "\n");
-	return rc < 0 ? rc : done(out);
+	return rc < 0 ? rc : epd_fs_told(out);
 }
 
 /* ---- fields ---- */
@@ -167,7 +161,7 @@ field(void *arg, const struct epd_sight *v)
 		    (unsigned long long)s->seed);
 		break;
 	}
-	return done(out);
+	return epd_fs_told(out);
 }
 
 int
@@ -201,7 +195,7 @@ epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,
 	for (uint64_t i = 0; rc == 0 && i < n; i++)
 		epd_buf_fmt(out, "%d\n", ids[i]);
 	epd_free(ids);
-	return rc < 0 ? rc : done(out);
+	return rc < 0 ? rc : epd_fs_told(out);
 }
 
 struct epd_fs_tongue {
@@ -350,7 +344,7 @@ epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
 	if (rc == 0)
 		rc = epd_transcript(out, t, w.ids.v, w.ids.n, kind_of(at));
 	epd_ids_free(&w.ids);
-	return rc < 0 ? rc : done(out);
+	return rc < 0 ? rc : epd_fs_told(out);
 }
 
 int

@@ -5,12 +5,6 @@
 
 #include "base/alloc.h"
 
-static int
-done(const struct epd_buf *b)
-{
-	return b->failed ? -ENOMEM : 0;
-}
-
 int
 epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
@@ -35,7 +29,7 @@ epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
 	    "echo fork 4 >ctl             a verb; its answer is read on the same descriptor:\n"
 	    "    exec 3<>states/s1/ctl; echo fork 4 >&3; cat <&3\n"
 	    "`echo help` says which verbs there are.  See epd-mount(1).\n");
-	return done(out);
+	return epd_fs_told(out);
 }
 
 int
@@ -77,7 +71,7 @@ epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
 		    l.version, (unsigned)l.holder.pid,
 		    epd_shard_lease_stands(epd_watch_shard(w), &l) ? "stands" :
 		    "over");
-	return done(out);
+	return epd_fs_told(out);
 }
 
 /* ---- check ---- */
@@ -116,7 +110,7 @@ epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
 	    (unsigned long long)p.records, (unsigned long long)p.states,
 	    (unsigned long long)p.versions, (unsigned long long)p.pages,
 	    (unsigned long long)p.missing);
-	return done(out);
+	return epd_fs_told(out);
 }
 
 /* ---- hand-offs ---- */
@@ -160,7 +154,7 @@ epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
 		    phase(h.target));
 		break;
 	}
-	return done(out);
+	return epd_fs_told(out);
 }
 
 /* ---- tiers ---- */
@@ -191,7 +185,7 @@ epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
 	if (rc < 0)
 		return rc;
 	epd_buf_fmt(out, "%llu\n", (unsigned long long)v);
-	return done(out);
+	return epd_fs_told(out);
 }
 
 /* ---- links ---- */
@@ -216,7 +210,7 @@ epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
 	case EPD_FS_CHILD:
 		up(out, at->depth + 2);
 		epd_buf_fmt(out, "s%u", at->index);
-		return done(out);
+		return epd_fs_told(out);
 	case EPD_FS_PARENT:
 		if ((rc = epd_fs_watch(fs, at, &w, why)) < 0 ||
 		    (rc = epd_shard_state(epd_watch_shard(w), at->state,
@@ -226,12 +220,12 @@ epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
 			return EPD_ENOTHING;
 		up(out, at->depth + 1);
 		epd_buf_fmt(out, "s%u", st.parent_state);
-		return done(out);
+		return epd_fs_told(out);
 	default:
 		epd_hex_format(hex, at->id.b, EPD_NAME);
 		up(out, at->depth + 5 + (at->version ? 2 : 0));
 		epd_buf_fmt(out, "%s/%s", at->kind == EPD_FS_BUNDLE ?
 		    "features" : "pages", hex);
-		return done(out);
+		return epd_fs_told(out);
 	}
 }

@@ -2,7 +2,16 @@
 #ifndef EPD_FS_TEXT_H
 #define EPD_FS_TEXT_H
 
+#include <errno.h>
+
 #include "fs/world.h"
+
+/* How a text ended: -ENOMEM if it is not whole. */
+static inline int
+epd_fs_told(const struct epd_buf *b)
+{
+	return b->failed ? -ENOMEM : 0;
+}
 
 /* All are epd_fs_kind's text: out is added to. */
 int epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,

@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -409,7 +410,8 @@ epd_fs_sync(struct epd_fs *fs)
 			heard(fs, e);
 			i += (ssize_t)(sizeof *e + e->len);
 		}
-	if (fs->stale)
+	/* Nobody says when there is another workflow. */
+	if (fs->stale || fs->dir < 0)
 		relist(fs);
 	if (fs->notify < 0 || !fs->heard)
 		return;
@@ -475,6 +477,18 @@ epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_span line)
 }
 
 /* ---- all of it ---- */
+
+int
+epd_fs_same_store(const struct epd_fs *fs)
+{
+	struct stat own, st;
+
+	if (fstat(fs->store->dirfd, &own) < 0 ||
+	    stat(fs->o.store.path, &st) < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	return own.st_dev == st.st_dev && own.st_ino == st.st_ino ? 0 :
+	    -ESTALE;
+}
 
 int
 epd_fs_world_open(struct epd_fs *fs, struct epd_why *why)

@@ -76,6 +76,11 @@ int epd_fs_world_open(struct epd_fs *fs, struct epd_why *why);
 void epd_fs_world_close(struct epd_fs *fs);
 /* Take in what has changed.  Every call from the kernel begins with it. */
 void epd_fs_sync(struct epd_fs *fs);
+/*
+ * Whether what lies at the store's path is still what is looked at: verbs and
+ * commands go by the path.  0, -ESTALE, -errno.
+ */
+int epd_fs_same_store(const struct epd_fs *fs);
 /* A workflow as it is now.  EPD_ENOTHING, EPD_ECORRUPT, -errno. */
 int epd_fs_workflow(struct epd_fs *fs, const char *name,
     struct epd_fs_workflow **out, struct epd_why *why);

@@ -60,7 +60,7 @@ static void
 op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
     off_t off, struct fuse_file_info *fi)
 {
-	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	ssize_t rc;
 
 	(void)ino;
@@ -80,7 +80,7 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
 static void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct epd_fs_handle *h = (void *)(uintptr_t)fi->fh;
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	int rc = 0;
 
 	(void)ino;

@@ -430,8 +430,10 @@ names() {
 	[[ "$output" = *'no store'* ]]
 	mountpoint -q /proc
 	run -4 epd-mount -u nowhere
-	run -1 epd-mount "$EPD_STORE"
-	[[ "$output" = *'the store itself'* ]]
+	for d in "$EPD_STORE" "$EPD_STORE/w/w1" "$EPD_STORE/features"; do
+		run -1 timeout 20 epd-mount "$d"
+		[[ "$output" = *'lies in the store'* ]]
+	done
 	[ "$(epd-state ls)" = w1/s1 ]
 }
 

@@ -519,3 +519,32 @@ done 0 w1/s1@3'
 	[ "$(cat "$S/s1/status")" = ACTIVE ]
 	run ! truncate -s 100 "$S/s1/ctl"
 }
+
+@test "a store that another has taken the place of is not written to" {
+	mv "$EPD_STORE" old
+	t=$(epd-prefill -q -p 'a stranger')
+	[ "$t" = w1/s1 ]
+	exec 8<>"$S/s1/ctl"
+	run ! bash -c 'echo fork >&8'
+	run ! bash -c "mkdir '$m/workflows/new'"
+	run ! bash -c "rmdir '$S/s1'"
+	echo 'say hello' >&8
+	echo wait >&8
+	cat <&8 >answers
+	exec 8>&-
+	grep -q failed answers
+	[ "$(epd-state ls)" = w1/s1 ]
+	[ "$(epd-state show -j "$t" | jq .version_id)" -eq 1 ]
+	[ ! -e "$EPD_STORE/w/new" ]
+	rm -rf "$EPD_STORE"
+	mv old "$EPD_STORE"
+	[ "$(ctl s1 fork)" = w1/s2 ]
+}
+
+@test "a line of too many words is refused whole" {
+	line=handoff
+	for _ in $(seq 70); do line="$line timeout 60s"; done
+	run ! ctl s1 "$line plan"
+	[[ "$output" = *'more than'*words* ]]
+	[ "$(epd-state ls)" = w1/s1 ]
+}
