@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-
 enum { BLOCK = 512 };
 
 /* When what at shows was made and when it changed last; -errno if it is gone. */
@@ -15,18 +14,16 @@ static int
 state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
     uint64_t *changed)
 {
-	struct epd_fs_workflow *w;
 	struct epd_outline o;
+	struct epd_watch *w;
 	struct epd_shard *s;
 	struct epd_state st;
 	uint64_t node;
-	int rc = epd_fs_workflow(fs, at->workflow, &w, NULL);
+	int rc = epd_fs_watch(fs, at, &w, NULL);
 
 	if (rc < 0)
 		return rc;
-	if (!w->watch)
-		return EPD_ENOSTATE;
-	s = epd_watch_shard(w->watch);
+	s = epd_watch_shard(w);
 	if ((rc = epd_shard_state(s, at->state, &st)) < 0 ||
 	    (rc = epd_shard_holds(s, at->state, at->version, &node)) < 0 ||
 	    (rc = epd_shard_outline(s, node, &o)) < 0)
@@ -65,7 +62,7 @@ times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 	if (at->state)
 		return state_times(fs, at, made, changed);
 	if (*at->workflow) {
-		rc = epd_fs_workflow(fs, at->workflow, &w, NULL);
+		rc = epd_fs_workflow(fs, at, &w, NULL);
 		if (rc == 0 && w->changed_ms)
 			*changed = w->changed_ms;
 		/* One that is damaged is there all the same. */
@@ -74,16 +71,10 @@ times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 	return 0;
 }
 
-/* Of what the kernel could have been told before it changed. */
-static uint64_t
-stamp(struct epd_fs *fs, const struct epd_fs_at *at)
+static int
+is_gone(int rc)
 {
-	for (size_t i = 0; *at->workflow && i < fs->workflows; i++)
-		if (!strcmp(fs->workflow[i]->name, at->workflow))
-			return fs->workflow[i]->dirty ||
-			    fs->workflow[i]->dir < 0 ? 0 :
-			    fs->workflow[i]->stamp;
-	return 0;
+	return rc == EPD_ENOSTATE || rc == EPD_ENOTHING || rc == -ENOENT;
 }
 
 static int
@@ -91,16 +82,15 @@ size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
     uint64_t *out)
 {
 	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
-	const uint64_t now = stamp(fs, at);
+	const uint64_t now = k->how & EPD_FS_FLEETS ? 0 :
+	    epd_fs_stamp(fs, at);
 	struct epd_buf b = {0};
 	int rc = -EAGAIN;
 
 	*out = 0;
-	if (S_ISDIR(k->mode) || k->how & (EPD_FS_UNSIZED | EPD_FS_WRITES))
-		return 0;
 	if (k->size && (rc = k->size(fs, at, out)) != -EAGAIN)
 		return rc;
-	if (!k->text)
+	if (!k->text || k->how & EPD_FS_ASIDE)
 		return 0;
 	if (node && now && node->stamp == now) {
 		*out = node->size;
@@ -116,8 +106,7 @@ size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
 		node->stamp = now;
 		node->size = *out;
 	}
-	return rc == EPD_ENOSTATE || rc == EPD_ENOTHING || rc == -ENOENT ||
-	    rc == -ENOMEM ? rc : 0;
+	return is_gone(rc) || rc == -ENOMEM ? rc : 0;
 }
 
 static struct timespec
@@ -136,11 +125,18 @@ epd_fs_attr(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t ino,
 	uint32_t links = 1;
 	int rc = times(fs, at, &made, &changed, &links);
 
-	/* One that is open outlives what it was opened on, and cat(1) asks. */
-	if (k->how & EPD_FS_WRITES && (rc == EPD_ENOSTATE || rc == EPD_ENOTHING))
-		rc = 0;
 	if (rc == 0)
 		rc = size(fs, at, node, &bytes);
+	if (rc == 0 && node) {
+		node->bytes = bytes;
+		node->changed_ms = changed;
+	} else if (is_gone(rc) && node && node->opens) {
+		/* One that is open outlives its name. */
+		bytes = node->bytes;
+		changed = node->changed_ms;
+		links = 0;
+		rc = 0;
+	}
 	if (rc < 0)
 		return rc;
 	*out = (struct stat){
@@ -199,7 +195,7 @@ trouble(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_buf *out)
 		if (rc == 0 && w->watch)
 			rc = epd_watch_pin(w->watch, p.node, p.k, &pin, &why);
 		epd_pin_free(pin);
-	} else if (k->text && !(k->how & EPD_FS_UNSIZED)) {
+	} else if (k->text && !(k->how & EPD_FS_ASIDE)) {
 		rc = k->text(fs, at, &b, &why);
 		epd_buf_free(&b);
 	}

@@ -46,15 +46,14 @@ epd_fs_find_workflow(struct epd_fs *fs, const struct epd_fs_at *dir, const char 
     struct epd_fs_at *out)
 {
 	struct epd_fs_workflow *w;
-	struct epd_why why;
-	int rc = epd_fs_workflow(fs, name, &w, &why);
+	int rc = epd_fs_named(fs, name, &w, NULL);
 
 	if (rc == EPD_ENOTHING)
 		return rc;
 	/* One that is damaged is there, and says what is wrong with it. */
 	*out = epd_fs_in(dir, EPD_FS_WORKFLOW);
 	snprintf(out->workflow, sizeof out->workflow, "%s", name);
-	out->salt = rc == 0 ? w->salt : 0;
+	out->life = w->life;
 	return 0;
 }
 
@@ -69,7 +68,7 @@ epd_fs_list_workflows(struct epd_fs *fs, const struct epd_fs_at *dir,
 		const struct epd_fs_workflow *w = fs->workflow[i];
 
 		strcpy(at.workflow, w->name);
-		at.salt = w->salt;
+		at.life = w->life;
 		rc = fn(arg, w->name, &at);
 	}
 	return rc;
@@ -308,7 +307,7 @@ epd_fs_list_pages(struct epd_fs *fs, const struct epd_fs_at *dir,
 	struct epd_name *name = NULL;
 	size_t n = 0;
 	char text[2 * EPD_NAME + 1];
-	int rc = epd_fs_page_names(fs, &name, &n);
+	int rc = epd_fs_page_names(fs, 0, &name, &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		at.id = name[i];
@@ -435,8 +434,10 @@ epd_fs_size_blob(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 	struct stat st;
 	int rc = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : 0;
 
-	if (rc == 0)
-		*out = (uint64_t)st.st_size;
+	/* A picture whose rows are not kept has no bytes; opening it says so. */
+	*out = rc == 0 ? (uint64_t)st.st_size : 0;
+	if (rc == -ENOENT)
+		rc = 0;
 	if (fd >= 0)
 		close(fd);
 	return rc;
@@ -446,7 +447,7 @@ int
 epd_fs_size_log(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 {
 	struct epd_fs_workflow *w;
-	int rc = epd_fs_followed(fs, at->workflow, &w, NULL);
+	int rc = epd_fs_followed(fs, at, &w, NULL);
 
 	if (rc == 0)
 		*out = epd_fs_stream_size(&w->log);
@@ -457,8 +458,7 @@ int
 epd_fs_size_events(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 {
 	struct epd_fs_workflow *w;
-	int rc = *at->workflow ? epd_fs_workflow(fs, at->workflow, &w, NULL) :
-	    0;
+	int rc = *at->workflow ? epd_fs_workflow(fs, at, &w, NULL) : 0;
 
 	if (rc == 0)
 		*out = epd_fs_stream_size(*at->workflow ? &w->events :

@@ -30,5 +30,7 @@ int epd_fs_size_log(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
 int epd_fs_size_events(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
+int epd_fs_size_half(struct epd_fs *fs, const struct epd_fs_at *at,
+    uint64_t *out);
 
 #endif

@@ -51,7 +51,7 @@ open_page(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
 
 	/* What was learned of it may be known while its workflow is shut. */
 	if (rc == 0)
-		rc = epd_fs_workflow(fs, w->name, &w, why);
+		rc = epd_fs_named(fs, w->name, &w, why);
 	if (rc == 0)
 		rc = w->watch ? epd_watch_pin(w->watch, p.node, p.k, &h->pin,
 		    why) : EPD_ENOTHING;
@@ -89,7 +89,7 @@ epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
 		return rc;
 	if (k->how & EPD_FS_WRITES) {
 		rc = epd_fs_talk_open(&h->talk, fs, at);
-	} else if (k->how & EPD_FS_UNSIZED) {
+	} else if (k->how & EPD_FS_ASIDE) {
 		rc = k->text(fs, at, &h->text, why);
 	} else {
 		pthread_mutex_lock(&fs->lock);
@@ -115,17 +115,13 @@ entry(void *arg, const char *name, const struct epd_fs_at *at)
 {
 	struct listing *l = arg;
 	struct epd_fs_handle *h = l->h;
+	struct epd_fs_item *v = epd_grow(h->item, h->items, &l->cap,
+	    sizeof *v);
 
-	if (h->items == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 32;
-		void *p = epd_realloc(h->item, cap * sizeof *h->item);
-
-		if (!p)
-			return -ENOMEM;
-		h->item = p;
-		l->cap = cap;
-	}
-	h->item[h->items++] = (struct epd_fs_item){ *at, h->names.n };
+	if (!v)
+		return -ENOMEM;
+	h->item = v;
+	v[h->items++] = (struct epd_fs_item){ *at, h->names.n };
 	epd_buf_put(&h->names, name, strlen(name) + 1);
 	return h->names.failed ? -ENOMEM : 0;
 }
@@ -163,8 +159,8 @@ stream(struct epd_fs_handle *h, struct epd_fs *fs)
 
 	if (!*h->at.workflow)
 		return &fs->events;
-	if ((is_log ? epd_fs_followed : epd_fs_workflow)(fs, h->at.workflow,
-	    &w, NULL) < 0)
+	if ((is_log ? epd_fs_followed : epd_fs_workflow)(fs, &h->at, &w,
+	    NULL) < 0)
 		return NULL;
 	return is_log ? &w->log : &w->events;
 }
@@ -189,6 +185,23 @@ read_on(struct epd_fs_handle *h, struct epd_fs *fs)
 	epd_buf_free(&b);
 }
 
+/* It was read up to there.  Who polls asks under another lock. */
+static void
+see(struct epd_fs_handle *h, uint64_t end)
+{
+	uint64_t had = epd_fs_handle_seen(h);
+
+	while (end > had && !__atomic_compare_exchange_n(&h->seen, &had, end,
+	    1, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+		;
+}
+
+uint64_t
+epd_fs_handle_seen(const struct epd_fs_handle *h)
+{
+	return __atomic_load_n(&h->seen, __ATOMIC_ACQUIRE);
+}
+
 static ssize_t
 read_text(struct epd_fs_handle *h, struct epd_fs *fs, void *p, size_t n,
     uint64_t off)
@@ -203,8 +216,8 @@ read_text(struct epd_fs_handle *h, struct epd_fs *fs, void *p, size_t n,
 		n = (size_t)(h->text.n - off);
 	if (n)
 		memcpy(p, h->text.p + off, n);
-	if (n && off + n > h->seen)
-		h->seen = off + n;
+	if (n)
+		see(h, off + n);
 	pthread_mutex_unlock(&h->lock);
 	return (ssize_t)n;
 }
@@ -229,8 +242,8 @@ epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs, void *p,
 	epd_fs_sync(fs);
 	s = stream(h, fs);
 	n = s ? epd_fs_stream_read(s, off, p, n) : 0;
-	if (n && off + n > h->seen)
-		h->seen = off + n;
+	if (n)
+		see(h, off + n);
 	pthread_mutex_unlock(&fs->lock);
 	return (ssize_t)n;
 }

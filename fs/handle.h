@@ -24,7 +24,7 @@ struct epd_fs_handle {
 	struct epd_fs_item *item;	/* a directory */
 	size_t items;
 	struct epd_buf names;
-	uint64_t seen;			/* of what grows: read up to here */
+	uint64_t seen;			/* of what grows: read up to here; atomic */
 };
 
 /* Open what at shows.  Takes the lock, but not while it proves a workflow. */
@@ -36,6 +36,8 @@ void epd_fs_handle_close(struct epd_fs_handle *h);
 /* At most n bytes at off into p: how many, or -errno.  Not of pages. */
 ssize_t epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs,
     void *p, size_t n, uint64_t off);
+/* Up to where it was read. */
+uint64_t epd_fs_handle_seen(const struct epd_fs_handle *h);
 /* What can be read of it now, in bytes from its start.  Under the lock. */
 uint64_t epd_fs_handle_size(struct epd_fs_handle *h, struct epd_fs *fs);
 

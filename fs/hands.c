@@ -2,10 +2,10 @@
  * hands.c - what is done in process: the handle that writes, workflows and
  * branches made by mkdir, states released by rmdir.
  *
- * Locks, in the order they are taken: a talk's own, `busy`, `lock` (talk.c), the
- * jobs' (job.c), fs->lock.  So fs->lock is the last, held for a look or a line of
- * events and no more; none but a talk's own and `busy` is held while a log is
- * written or its lock waited for, and none while a job is, or a reply given.
+ * Locks, in the order they are taken: a talk's own, `lock` (talk.c), the jobs'
+ * (job.c), fs->lock.  So fs->lock is the last, held for a look or a line of
+ * events and no more; none but a talk's own is held while a log is written or its
+ * lock waited for, and none while a job is, or a reply given.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 /* A branch that has a name. */
 struct epd_fs_fork {
 	struct epd_fs_fork *next;
-	char workflow[EPD_WORKFLOW], name[EPD_WORKFLOW];
-	uint64_t salt;			/* the workflow's */
-	uint32_t parent, child;
+	char name[EPD_WORKFLOW];
+	struct epd_fs_at dir;		/* the parent's forks */
+	uint32_t child;
 };
 
 int
@@ -35,7 +35,6 @@ epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
 	if (!h)
 		return epd_why(why, -ENOMEM, "no memory");
 	h->fs = fs;
-	pthread_mutex_init(&h->busy, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	rc = epd_fs_jobs_open(&h->jobs, fs, epd_fs_talks_over, h, why);
 	if (rc < 0)
@@ -48,6 +47,7 @@ epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
 void
 epd_fs_hands_close(struct epd_fs_hands *h)
 {
+	struct epd_fs_grip *g;
 	struct epd_fs_fork *f;
 
 	if (!h)
@@ -59,49 +59,67 @@ epd_fs_hands_close(struct epd_fs_hands *h)
 		h->fork = f->next;
 		epd_free(f);
 	}
-	epd_store_close(h->store);
+	while ((g = h->grip)) {
+		h->grip = g->next;
+		epd_store_close(g->store);
+		epd_free(g);
+	}
 	pthread_mutex_destroy(&h->lock);
-	pthread_mutex_destroy(&h->busy);
 	epd_free(h);
 }
 
-int
-epd_fs_grasp(struct epd_fs_hands *h, struct epd_store **out,
+static int
+new_grip(struct epd_fs_grip **out, const struct epd_fs *fs,
     struct epd_why *why)
 {
-	struct epd_store_options o = h->fs->o.store;
+	struct epd_store_options o = fs->o.store;
+	struct epd_fs_grip *g = epd_calloc(1, sizeof *g);
+	int rc;
+
+	if (!g)
+		return epd_why(why, -ENOMEM, "no memory");
+	o.look = o.still = o.create = 0;
+	if ((rc = epd_store_open(&g->store, &o, why)) < 0)
+		epd_free(g);
+	else
+		*out = g;
+	return rc;
+}
+
+int
+epd_fs_grasp(struct epd_fs_hands *h, struct epd_fs_grip **out,
+    struct epd_why *why)
+{
 	int rc = epd_fs_same_store(h->fs);
 
 	if (rc < 0)
 		return epd_why(why, rc, "%s: another store, or none, is there "
-		    "by now", o.path);
-	o.look = o.still = o.create = 0;
-	pthread_mutex_lock(&h->busy);
-	if (!h->store && (rc = epd_store_open(&h->store, &o, why)) < 0)
-		pthread_mutex_unlock(&h->busy);
-	else
-		*out = h->store;
-	return rc;
+		    "by now", h->fs->o.store.path);
+	pthread_mutex_lock(&h->lock);
+	if ((*out = h->grip))
+		h->grip = h->grip->next;
+	pthread_mutex_unlock(&h->lock);
+	return *out ? 0 : new_grip(out, h->fs, why);
 }
 
 void
-epd_fs_let_go(struct epd_fs_hands *h)
+epd_fs_let_go(struct epd_fs_hands *h, struct epd_fs_grip *g)
 {
-	pthread_mutex_unlock(&h->busy);
+	pthread_mutex_lock(&h->lock);
+	g->next = h->grip;
+	h->grip = g;
+	pthread_mutex_unlock(&h->lock);
 }
 
 /* Under fs->lock. */
 static int
-stands(struct epd_fs *fs, const char *workflow, uint64_t salt, uint32_t state)
+stands(struct epd_fs *fs, const struct epd_fs_at *at, uint32_t state)
 {
-	struct epd_fs_workflow *w;
+	struct epd_watch *w;
 	struct epd_state st;
-	int rc = epd_fs_workflow(fs, workflow, &w, NULL);
+	int rc = epd_fs_watch(fs, at, &w, NULL);
 
-	if (rc < 0)
-		return rc;
-	return !w->watch || w->salt != salt ? EPD_ENOSTATE :
-	    epd_shard_state(epd_watch_shard(w->watch), state, &st);
+	return rc < 0 ? rc : epd_shard_state(epd_watch_shard(w), state, &st);
 }
 
 int
@@ -111,9 +129,23 @@ epd_fs_stands(struct epd_fs *fs, const struct epd_fs_at *at)
 
 	pthread_mutex_lock(&fs->lock);
 	epd_fs_sync(fs);
-	rc = stands(fs, at->workflow, at->salt, at->state);
+	rc = stands(fs, at, at->state);
 	pthread_mutex_unlock(&fs->lock);
 	return rc;
+}
+
+int
+epd_fs_is_idle(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_why *why)
+{
+	struct epd_fs_job job = {0};
+
+	while (epd_fs_job_next(fs->hands->jobs, at, job.number, &job) == 0)
+		if (!epd_fs_job_is_over(&job))
+			return epd_why(why, -EBUSY, "j%llu is not over: wait "
+			    "for it or cancel it",
+			    (unsigned long long)job.number);
+	return 0;
 }
 
 /* ---- names of branches ---- */
@@ -122,9 +154,9 @@ epd_fs_stands(struct epd_fs *fs, const struct epd_fs_at *at)
 static struct epd_fs_fork *
 live(struct epd_fs *fs, const struct epd_fs_at *dir, struct epd_fs_fork *f)
 {
-	while (f && (f->parent != dir->state ||
-	    strcmp(f->workflow, dir->workflow) ||
-	    stands(fs, f->workflow, f->salt, f->child) < 0))
+	while (f && (f->dir.state != dir->state || f->dir.life != dir->life ||
+	    strcmp(f->dir.workflow, dir->workflow) ||
+	    stands(fs, &f->dir, f->child) < 0))
 		f = f->next;
 	return f;
 }
@@ -136,7 +168,6 @@ fork_at(const struct epd_fs_at *dir, const struct epd_fs_fork *f)
 
 	at.state = f->child;
 	at.depth += 2;
-	at.salt = f->child;	/* a later branch of the name is another file */
 	return at;
 }
 
@@ -181,7 +212,7 @@ remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
 	pthread_mutex_lock(&h->fs->lock);
 	epd_fs_sync(h->fs);
 	while (sweep && (old = *at)) {
-		rc = stands(h->fs, old->workflow, old->salt, old->child);
+		rc = stands(h->fs, &old->dir, old->child);
 		if (rc != EPD_ENOSTATE && rc != EPD_ENOTHING) {
 			at = &old->next;
 			continue;
@@ -196,22 +227,18 @@ remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
 
 /* ---- mkdir ---- */
 
-/* Of the workflow that dir lies in, once name is not yet there. */
+/* 0 if name is not yet there, and dir is. */
 static int
-is_free(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
-    uint64_t *salt)
+is_free(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 {
-	struct epd_fs_workflow *w;
 	struct epd_fs_at at;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&fs->lock);
 	epd_fs_sync(fs);
-	if (epd_fs_find(fs, dir, name, &at) == 0)
+	rc = dir->state ? stands(fs, dir, dir->state) : 0;
+	if (rc == 0 && epd_fs_find(fs, dir, name, &at) == 0)
 		rc = -EEXIST;
-	else if (*dir->workflow &&
-	    (rc = epd_fs_workflow(fs, dir->workflow, &w, NULL)) == 0)
-		*salt = w->salt;
 	pthread_mutex_unlock(&fs->lock);
 	return rc;
 }
@@ -226,18 +253,17 @@ make_branch(struct epd_fs_hands *h, struct epd_store *s,
 		.branches = 1, .reason = "agent_branch",
 	};
 	struct epd_forked d;
-	int rc = f ? is_free(h->fs, dir, name, &f->salt) : -ENOMEM;
+	int rc;
 
+	if (!f)
+		return -ENOMEM;
 	strcpy(ask.from.workflow, dir->workflow);
-	if (rc == 0)
-		rc = epd_flow_fork(s, &ask, &d, NULL);
-	if (rc < 0) {
+	if ((rc = epd_flow_fork(s, &ask, &d, NULL)) < 0) {
 		epd_free(f);
 		return rc;
 	}
-	strcpy(f->workflow, dir->workflow);
+	f->dir = *dir;
 	snprintf(f->name, sizeof f->name, "%s", name);
-	f->parent = dir->state;
 	f->child = d.first;
 	remember(h, f);
 	return 0;
@@ -248,8 +274,7 @@ epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 {
 	const int forks = dir->kind == EPD_FS_FORKS;
 	char made[EPD_WORKFLOW];
-	struct epd_store *s;
-	uint64_t salt;
+	struct epd_fs_grip *g;
 	uint32_t n;
 	int rc;
 
@@ -258,13 +283,12 @@ epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 	if (!epd_workflow_name_ok(name) ||
 	    (forks && epd_fs_number(name, "s", &n) == 0))
 		return -EINVAL;
-	if ((rc = epd_fs_grasp(fs->hands, &s, NULL)) < 0)
+	if ((rc = is_free(fs, dir, name)) < 0 ||
+	    (rc = epd_fs_grasp(fs->hands, &g, NULL)) < 0)
 		return rc;
-	if (forks)
-		rc = make_branch(fs->hands, s, dir, name);
-	else if ((rc = is_free(fs, dir, name, &salt)) == 0)
-		rc = epd_workflow_make(s, name, made, NULL);
-	epd_fs_let_go(fs->hands);
+	rc = forks ? make_branch(fs->hands, g->store, dir, name) :
+	    epd_workflow_make(g->store, name, made, NULL);
+	epd_fs_let_go(fs->hands, g);
 	return rc;
 }
 
@@ -272,33 +296,36 @@ epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 
 /* What of a workflow is there: -ENOTEMPTY, -EPERM, or 0. */
 static int
-has_nothing(struct epd_fs *fs, const char *name)
+has_nothing(struct epd_fs *fs, const struct epd_fs_at *at)
 {
-	struct epd_fs_workflow *w;
+	struct epd_watch *w;
 	struct epd_state st;
 	int rc;
 
 	pthread_mutex_lock(&fs->lock);
 	epd_fs_sync(fs);
-	rc = epd_fs_workflow(fs, name, &w, NULL);
-	if (rc == 0 && w->watch)
-		rc = epd_shard_next(epd_watch_shard(w->watch), 0, &st) == 0 ?
-		    -ENOTEMPTY : epd_shard_lsn(epd_watch_shard(w->watch)) ?
+	rc = epd_fs_watch(fs, at, &w, NULL);
+	if (rc == 0)
+		rc = epd_shard_next(epd_watch_shard(w), 0, &st) == 0 ?
+		    -ENOTEMPTY : epd_shard_lsn(epd_watch_shard(w)) ?
 		    -EPERM : 0;
+	else if (rc == EPD_ENOSTATE)
+		rc = 0;
 	pthread_mutex_unlock(&fs->lock);
 	return rc;
 }
 
 static int
-unmake(struct epd_fs *fs, struct epd_store *s, const char *name)
+unmake(struct epd_fs *fs, struct epd_store *s, const struct epd_fs_at *at)
 {
 	struct epd_workflow w = { .runs = -1 };
-	int rc = has_nothing(fs, name);
+	int rc = has_nothing(fs, at);
 
 	if (rc < 0)
 		return rc;
-	snprintf(w.name, sizeof w.name, "%s", name);
-	w.dirfd = epd_file_open(s->workflows, name, O_RDONLY | O_DIRECTORY, 0);
+	strcpy(w.name, at->workflow);
+	w.dirfd = epd_file_open(s->workflows, w.name, O_RDONLY | O_DIRECTORY,
+	    0);
 	if (w.dirfd < 0)
 		return w.dirfd;
 	rc = epd_workflow_unmake(s, &w) ? 0 : -EBUSY;
@@ -306,11 +333,20 @@ unmake(struct epd_fs *fs, struct epd_store *s, const char *name)
 	return rc;
 }
 
+static int
+release(struct epd_fs *fs, struct epd_store *s, const struct epd_fs_at *at)
+{
+	struct epd_ref ref = { .kind = EPD_REF_STATE, .state = at->state };
+	int rc = epd_fs_is_idle(fs, at, NULL);
+
+	strcpy(ref.workflow, at->workflow);
+	return rc < 0 ? rc : epd_flow_release(s, &ref, "by rmdir", NULL);
+}
+
 int
 epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 {
-	struct epd_ref ref = { .kind = EPD_REF_STATE };
-	struct epd_store *s;
+	struct epd_fs_grip *g;
 	struct epd_fs_at at;
 	int rc;
 
@@ -322,12 +358,10 @@ epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name)
 		return rc;
 	if (at.kind != EPD_FS_STATE && at.kind != EPD_FS_WORKFLOW)
 		return -EPERM;
-	if ((rc = epd_fs_grasp(fs->hands, &s, NULL)) < 0)
+	if ((rc = epd_fs_grasp(fs->hands, &g, NULL)) < 0)
 		return rc;
-	strcpy(ref.workflow, at.workflow);
-	ref.state = at.state;
-	rc = at.kind == EPD_FS_STATE ? epd_flow_release(s, &ref, "by rmdir",
-	    NULL) : unmake(fs, s, name);
-	epd_fs_let_go(fs->hands);
+	rc = at.kind == EPD_FS_STATE ? release(fs, g->store, &at) :
+	    unmake(fs, g->store, &at);
+	epd_fs_let_go(fs->hands, g);
 	return rc;
 }

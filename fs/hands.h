@@ -45,8 +45,8 @@ int epd_fs_mkdir(struct epd_fs *fs, const struct epd_fs_at *dir,
 /*
  * rmdir of a state, by either of its names (released), or of a workflow to which
  * nothing was ever written.  Fails: -ENOENT, as the verbs; of a workflow
- * -ENOTEMPTY (it has states), -EPERM (it had: its log stays), -EBUSY (somebody
- * is at it); -EPERM everywhere else.
+ * -ENOTEMPTY (it has states), -EPERM (it had: its log stays); of both -EBUSY
+ * (somebody, or a job, is at it); -EPERM everywhere else.
  */
 int epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir,
     const char *name);
@@ -68,12 +68,14 @@ int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
  * one that is refused is not taken, and refused when it is written again.
  */
 ssize_t epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n);
+/* It was opened by that thread, as /dev/fuse names it.  t may be NULL. */
+void epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who);
 /*
- * close(2) of a copy of the descriptor, of whichever process: a say with text
- * begins its job, and what is written later is the next turn; a line of ctl
- * need not have ended.
+ * who closes a copy of the descriptor; 0: the last was closed.  If it is who opened
+ * it, or the last: a say with text begins its job, and what is written later is the
+ * next turn; a line of ctl need not have ended.  A child that inherited it ends none.
  */
-int epd_fs_talk_flush(struct epd_fs_talk *t);
+int epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who);
 /*
  * Answers not yet read, at most n bytes: handed to done, now or, if a `wait` is
  * under way, when that is over.  Nothing to answer: n is 0.  done may be called from

@@ -101,8 +101,7 @@ tell(struct epd_fs_jobs *j, const struct epd_fs_job *job)
 	epd_jw_end(&jw, '}');
 	pthread_mutex_lock(&j->fs->lock);
 	epd_fs_sync(j->fs);	/* what it did is told before its end is */
-	if (epd_fs_workflow(j->fs, job->at.workflow, &w, NULL) < 0 ||
-	    w->salt != job->at.salt)
+	if (epd_fs_workflow(j->fs, &job->at, &w, NULL) < 0)
 		w = NULL;
 	if (!b.failed)
 		epd_fs_say(j->fs, w, epd_span(b.p, b.n));
@@ -115,7 +114,7 @@ tell(struct epd_fs_jobs *j, const struct epd_fs_job *job)
 static int
 is_of(const struct epd_fs_job *job, const struct epd_fs_at *at)
 {
-	return job->at.state == at->state && job->at.salt == at->salt &&
+	return job->at.state == at->state && job->at.life == at->life &&
 	    !strcmp(job->at.workflow, at->workflow);
 }
 
@@ -258,6 +257,22 @@ run_child(struct epd_fs_jobs *j, struct job *x, char *const argv[],
 	return 0;
 }
 
+/* A command goes by names: what they lead to must be what was meant. */
+static int
+is_there(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	struct epd_fs_workflow *w;
+	int rc = epd_fs_same_store(fs);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = epd_fs_workflow(fs, at, &w, NULL);
+	pthread_mutex_unlock(&fs->lock);
+	return rc == EPD_ENOTHING ? -ESTALE : 0;
+}
+
 /* One command of a job; 1 if it did what it was to. */
 static int
 step(struct epd_fs_jobs *j, struct job *x, const char *command,
@@ -273,7 +288,7 @@ step(struct epd_fs_jobs *j, struct job *x, const char *command,
 	for (size_t i = 0; i < words->n;
 	    i += strlen(argv[n++]) + 1)
 		argv[n] = (char *)words->p + i;
-	rc = path.failed ? -ENOMEM : epd_fs_same_store(j->fs);
+	rc = path.failed ? -ENOMEM : is_there(j->fs, &x->is.at);
 	if (rc == 0)
 		rc = epd_fs_child_open(&c, text);
 	if (rc == 0) {

@@ -14,7 +14,7 @@ enum epd_fs_job_status {
 };
 struct epd_fs_job {
 	uint64_t number;
-	struct epd_fs_at at;		/* the state; salt: its workflow's */
+	struct epd_fs_at at;		/* the state */
 	const char *verb;		/* what it was asked by */
 	enum epd_fs_job_status status;
 	int exit;			/* of the last command, when it failed */

@@ -29,7 +29,6 @@ epd_fs_in(const struct epd_fs_at *dir, enum epd_fs_id kind)
 	struct epd_fs_at at = *dir;
 
 	at.kind = kind;
-	at.salt = 0;
 	return at;
 }
 
@@ -42,6 +41,8 @@ epd_fs_in(const struct epd_fs_at *dir, enum epd_fs_id kind)
 	{ name, in, S_IFDIR | 0755, 0, find, list, NULL, NULL }
 #define FILE_(name, in, how, text, size) \
 	{ name, in, S_IFREG | 0444, how, NULL, NULL, text, size }
+#define HALF(name) FILE_(name, IN(HANDOFF), EPD_FS_ASIDE, epd_fs_half, \
+	epd_fs_size_half)
 #define LINK(name, in, how) \
 	{ name, in, S_IFLNK | 0777, how, NULL, NULL, epd_fs_link, NULL }
 
@@ -56,26 +57,25 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_WORKFLOW] = DIR_(NULL, IN(WORKFLOWS)),
 	[EPD_FS_LOG] = FILE_("log", IN(WORKFLOW), EPD_FS_GROWS, NULL,
 	    epd_fs_size_log),
-	[EPD_FS_CHECK] = FILE_("check", IN(WORKFLOW), EPD_FS_UNSIZED,
+	[EPD_FS_CHECK] = FILE_("check", IN(WORKFLOW), EPD_FS_ASIDE,
 	    epd_fs_proof, NULL),
-	[EPD_FS_LEASES] = FILE_("leases", IN(WORKFLOW), 0, epd_fs_leases,
-	    NULL),
+	[EPD_FS_LEASES] = FILE_("leases", IN(WORKFLOW), EPD_FS_FLEETS,
+	    epd_fs_leases, NULL),
 	[EPD_FS_STATES] = MANY("states", IN(WORKFLOW), epd_fs_find_state,
 	    epd_fs_list_states),
 	[EPD_FS_HANDOFFS] = MANY("handoffs", IN(WORKFLOW), epd_fs_find_handoff,
 	    epd_fs_list_handoffs),
 	[EPD_FS_HANDOFF] = DIR_(NULL, IN(HANDOFFS)),
-	[EPD_FS_PHASE] = FILE_("phase", IN(HANDOFF), 0, epd_fs_half, NULL),
-	[EPD_FS_SOURCE] = FILE_("source", IN(HANDOFF), 0, epd_fs_half, NULL),
-	[EPD_FS_TARGET] = FILE_("target", IN(HANDOFF), 0, epd_fs_half, NULL),
-	[EPD_FS_DEADLINE] = FILE_("deadline", IN(HANDOFF), 0, epd_fs_half,
-	    NULL),
-	[EPD_FS_DECISION] = FILE_("decision", IN(HANDOFF), 0, epd_fs_half,
-	    NULL),
+	[EPD_FS_PHASE] = HALF("phase"),
+	[EPD_FS_SOURCE] = HALF("source"),
+	[EPD_FS_TARGET] = HALF("target"),
+	[EPD_FS_DEADLINE] = HALF("deadline"),
+	[EPD_FS_DECISION] = HALF("decision"),
 	[EPD_FS_STATE] = DIR_(NULL, IN(STATES) | IN(FORKS)),
-	[EPD_FS_STATE_JSON] = FILE_("state.json", IN(STATE), 0, epd_fs_json,
-	    NULL),
-	[EPD_FS_STATUS] = FILE_("status", IN(STATE), 0, epd_fs_field, NULL),
+	[EPD_FS_STATE_JSON] = FILE_("state.json", IN(STATE), EPD_FS_FLEETS,
+	    epd_fs_json, NULL),
+	[EPD_FS_STATUS] = FILE_("status", IN(STATE), EPD_FS_FLEETS,
+	    epd_fs_field, NULL),
 	[EPD_FS_VERSION_NO] = FILE_("version", IN(STATE), 0, epd_fs_field,
 	    NULL),
 	[EPD_FS_EPOCH] = FILE_("epoch", IN(STATE), 0, epd_fs_field, NULL),
@@ -103,12 +103,16 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_MESSAGES] = FILE_("messages.json", STATED, 0, epd_fs_words,
 	    epd_fs_words_size),
 	[EPD_FS_TOKENS] = FILE_("tokens", STATED, 0, epd_fs_tokens, NULL),
-	[EPD_FS_TABLE] = MANY("pages", STATED, epd_fs_find_part, epd_fs_list_parts),
+	[EPD_FS_TABLE] = MANY("pages", STATED, epd_fs_find_part,
+	    epd_fs_list_parts),
 	[EPD_FS_TABLE_PAGE] = LINK(NULL, IN(TABLE), 0),
-	[EPD_FS_BUNDLES] = MANY("features", STATED, epd_fs_find_part, epd_fs_list_parts),
+	[EPD_FS_BUNDLES] = MANY("features", STATED, epd_fs_find_part,
+	    epd_fs_list_parts),
 	[EPD_FS_BUNDLE] = LINK(NULL, IN(BUNDLES), 0),
-	[EPD_FS_PAGES] = MANY("pages", IN(ROOT), epd_fs_find_page, epd_fs_list_pages),
-	[EPD_FS_PAGE] = FILE_(NULL, IN(PAGES), EPD_FS_FIXED, NULL, epd_fs_size_page),
+	[EPD_FS_PAGES] = MANY("pages", IN(ROOT), epd_fs_find_page,
+	    epd_fs_list_pages),
+	[EPD_FS_PAGE] = FILE_(NULL, IN(PAGES), EPD_FS_FIXED, NULL,
+	    epd_fs_size_page),
 	[EPD_FS_FEATURES] = MANY("features", IN(ROOT), epd_fs_find_feature,
 	    epd_fs_list_features),
 	[EPD_FS_FEATURE] = DIR_(NULL, IN(FEATURES)),
@@ -117,10 +121,12 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	    epd_fs_size_blob),
 	[EPD_FS_IMAGE] = FILE_("image.png", IN(FEATURE), EPD_FS_FIXED,
 	    epd_fs_image, epd_fs_image_size),
-	[EPD_FS_TIERS] = MANY("tiers", IN(ROOT), epd_fs_find_tier, epd_fs_list_tiers),
+	[EPD_FS_TIERS] = MANY("tiers", IN(ROOT), epd_fs_find_tier,
+	    epd_fs_list_tiers),
 	[EPD_FS_TIER] = DIR_(NULL, IN(TIERS)),
 	[EPD_FS_USED] = FILE_("used", IN(TIER), 0, epd_fs_tier, NULL),
-	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_tier, NULL),
+	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_tier,
+	    NULL),
 	[EPD_FS_TIER_PAGES] = FILE_("pages", IN(TIER), 0, epd_fs_tier, NULL),
 };
 

@@ -36,8 +36,8 @@ struct epd_fs_at {
 	uint32_t index;			/* of a page, feature, child, tier */
 	uint32_t depth;			/* levels below where states/sN is */
 	struct epd_name id;		/* of a page, feature, hand-off (16 bytes) */
-	uint64_t salt;			/* tells namesakes of another life apart */
 	char workflow[EPD_WORKFLOW];
+	uint64_t life;			/* tells it from others that had its name */
 };
 
 struct epd_fs;
@@ -49,9 +49,10 @@ typedef int epd_fs_entry_fn(void *arg, const char *name,
 enum epd_fs_how {
 	EPD_FS_FIXED = 1,	/* never changes: kept by the kernel */
 	EPD_FS_GROWS = 2,	/* only ever added to: read on at its end */
-	EPD_FS_UNSIZED = 4,	/* its size is not asked before it is opened */
+	EPD_FS_ASIDE = 4,	/* may take long: rendered without the lock */
 	EPD_FS_WRITES = 8,	/* takes writes */
 	EPD_FS_MAYBE = 16,	/* there only if what it holds can be had */
+	EPD_FS_FLEETS = 32	/* changes though its workflow does not */
 };
 
 struct epd_fs_kind {

@@ -176,6 +176,8 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		/* Reads that wait for jobs are the session's; nobody hears. */
 		fuse_session_exit(m->se);
 		fuse_session_unmount(m->se);
+		epd_fs_crew_close(m->crew);
+		m->crew = NULL;
 		epd_fs_hands_close(m->fs.hands);
 		m->fs.hands = NULL;
 	}
@@ -204,10 +206,13 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 	epd_fs_toucher_start(&m);
 	if ((rc = epd_fs_world_open(&m.fs, why)) == 0)
 		rc = is_apart(&m.fs, why);
+	if (rc == 0 && (rc = epd_fs_crew_open(&m.crew)) < 0)
+		rc = epd_why(why, rc, "threads: %s", epd_strerror(rc));
 	if (rc == 0 && !o->read_only)
 		rc = epd_fs_hands_open(&m.fs.hands, &m.fs, why);
 	if (rc == 0)
 		rc = mount_and_serve(&m, why);
+	epd_fs_crew_close(m.crew);
 	epd_fs_hands_close(m.fs.hands);
 	epd_fs_tongue_close(&m.fs);
 	epd_fs_world_close(&m.fs);

@@ -1,9 +1,10 @@
 /*
  * names.c - names, attributes and directories.
  *
- * What the kernel may keep: names (is_settled); of attributes those that never
- * change, of others those that a listing gave, for a second, and they are called
- * back when they change.  So who has just changed something sees it.
+ * What the kernel may keep: names (is_settled); attributes that never change for
+ * as long as their state is there; of others those that a listing gave, for a
+ * second.  They are called back when that is over, so who has just changed
+ * something sees it.
  */
 #include "fs/ops.h"
 
@@ -14,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "fs/attr.h"
+#include "fs/notice.h"
 
 static const double FOREVER = 3600, LISTED = 1;
 
@@ -54,13 +56,21 @@ epd_fs_fail_stale(fuse_req_t req, int rc)
 static double
 keeps(struct epd_fs_mount *m, struct epd_fs_node *n, int listed)
 {
-	if (is_fixed(&n->at))
-		return n->untold ? 0 : FOREVER;
-	if (!listed && n->at.kind != EPD_FS_PAGE)
+	const int fixed = is_fixed(&n->at);
+	double keep = 0;
+
+	if (n->untold || !n->lookups)
 		return 0;
-	n->until_ns = epd_clock_boot_ns() + (uint64_t)(LISTED * 1e9);
-	m->fs.plus_ns = n->until_ns;
-	return LISTED;
+	/* Nobody says when a feature goes. */
+	if (fixed && n->at.version)
+		keep = FOREVER;
+	else if (fixed || listed || n->at.kind == EPD_FS_PAGE)
+		keep = LISTED;
+	if (keep > 0) {
+		n->until_ns = epd_clock_boot_ns() + (uint64_t)(keep * 1e9);
+		epd_fs_node_enlist(&m->fs.nodes, n, EPD_FS_KEPT);
+	}
+	return keep;
 }
 
 /* Fill an entry; the node is looked up once more.  Under the lock. */
@@ -79,6 +89,7 @@ fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
 		return rc;
 	}
 	e->ino = n->ino;
+	epd_fs_heed(&m->fs, n);
 	e->attr_timeout = keeps(m, n, listed);
 	e->entry_timeout = is_settled(at) ? FOREVER : 0;
 	return 0;
@@ -103,7 +114,7 @@ epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 		rc = fill(m, n, name, &at, 0, &e);
 	epd_fs_end(m);
 	if (rc < 0)
-		epd_fs_fail(req, rc == EPD_ECORRUPT ? -EIO : rc);
+		epd_fs_fail(req, rc);
 	else if (fuse_reply_entry(req, &e) == -ENOENT) {
 		/* The question was taken back. */
 		if ((n = epd_fs_begin(m, e.ino, &at))) {

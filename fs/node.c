@@ -1,8 +1,9 @@
 /*
  * node.c - a hash table by number.
  *
- *  1. The number of a name is a hash of its directory's number, the name and
- *     the salt; of two that fall on one, the later has the next that is free.
+ *  1. The number of a name is a hash of its directory's number, the name, and
+ *     which workflow and state it shows; of two that fall on one, the later has
+ *     the next that is free.
  *  2. A node is there while it has lookups or nodes below; the root always.
  */
 #include "fs/node.h"
@@ -67,9 +68,11 @@ epd_fs_node(const struct epd_fs_nodes *t, uint64_t ino)
 /* Of the name, or the first number that is free for it; *n is NULL then. */
 static uint64_t
 find(const struct epd_fs_nodes *t, const struct epd_fs_node *up,
-    const char *name, uint64_t salt, struct epd_fs_node **n)
+    const char *name, const struct epd_fs_at *at, struct epd_fs_node **n)
 {
-	struct { uint64_t up, salt; char name[256]; } key = { up->ino, salt, "" };
+	struct { uint64_t up, life, state; char name[256]; } key = {
+		up->ino, at->life, at->state, "",
+	};
 	size_t len = strnlen(name, sizeof key.name);
 	uint64_t ino;
 
@@ -79,7 +82,8 @@ find(const struct epd_fs_nodes *t, const struct epd_fs_node *up,
 		if (ino < 2)
 			ino = 2;
 		*n = epd_fs_node(t, ino);
-		if (!*n || ((*n)->up == up && (*n)->at.salt == salt &&
+		if (!*n || ((*n)->up == up && (*n)->at.life ==
+		    at->life && (*n)->at.state == at->state &&
 		    !strcmp((*n)->name, name)))
 			return ino;
 	}
@@ -91,7 +95,7 @@ epd_fs_node_number(const struct epd_fs_nodes *t, const struct epd_fs_node *up,
 {
 	struct epd_fs_node *n;
 
-	return find(t, up, name, at->salt, &n);
+	return find(t, up, name, at, &n);
 }
 
 /* Twice as many buckets; without memory it goes on as it is. */
@@ -112,7 +116,36 @@ grow(struct epd_fs_nodes *t)
 			*to = n;
 		}
 	epd_free(t->bucket);
+	memcpy(more.list, t->list, sizeof more.list);
 	*t = more;
+}
+
+void
+epd_fs_node_enlist(struct epd_fs_nodes *t, struct epd_fs_node *n,
+    enum epd_fs_list which)
+{
+	struct epd_fs_node **to = t->list + which;
+
+	if (n->in[which].at)
+		return;
+	if (*to)
+		(*to)->in[which].at = &n->in[which].next;
+	n->in[which].next = *to;
+	n->in[which].at = to;
+	*to = n;
+}
+
+void
+epd_fs_node_unlist(struct epd_fs_node *n, enum epd_fs_list which)
+{
+	struct epd_fs_node *next = n->in[which].next;
+
+	if (!n->in[which].at)
+		return;
+	*n->in[which].at = next;
+	if (next)
+		next->in[which].at = n->in[which].at;
+	n->in[which].at = NULL;
 }
 
 struct epd_fs_node *
@@ -120,7 +153,7 @@ epd_fs_node_take(struct epd_fs_nodes *t, struct epd_fs_node *up,
     const char *name, const struct epd_fs_at *at)
 {
 	struct epd_fs_node *n, **to;
-	uint64_t ino = find(t, up, name, at->salt, &n);
+	uint64_t ino = find(t, up, name, at, &n);
 	size_t len = strlen(name) + 1;
 
 	if (!n) {
@@ -152,18 +185,11 @@ epd_fs_node_drop(struct epd_fs_nodes *t, struct epd_fs_node *n,
 		while (*at != n)
 			at = &(*at)->next;
 		*at = n->next;
+		for (int i = 0; i < EPD_FS_LISTS; i++)
+			epd_fs_node_unlist(n, (enum epd_fs_list)i);
 		t->n--;
 		epd_free(n);
 		up->below--;
 		n = up;
 	}
-}
-
-void
-epd_fs_node_each(const struct epd_fs_nodes *t,
-    void (*fn)(void *arg, struct epd_fs_node *n), void *arg)
-{
-	for (size_t i = 0; i < t->buckets; i++)
-		for (struct epd_fs_node *n = t->bucket[i]; n; n = n->next)
-			fn(arg, n);
 }

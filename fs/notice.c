@@ -10,10 +10,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +25,10 @@
 #include "fs/notice.h"
 #include "fs/text.h"
 
-enum { TOUCH_NS = 10000000, SHARE = 10 };	/* between rounds of touching */
+enum {
+	TOUCH_NS = 10000000, SHARE = 10,	/* between rounds of touching */
+	DEAF_MS = 500			/* between looks where nobody says */
+};
 
 /* ---- polls ---- */
 
@@ -52,7 +57,8 @@ events(struct epd_fs_mount *m, struct epd_fs_handle *h)
 		return POLLOUT | (epd_fs_talk_ready(h->talk) ? POLLIN : 0);
 	if (!(epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS) || h->at.version)
 		return POLLIN | POLLOUT;
-	return epd_fs_handle_size(h, &m->fs) > h->seen ? POLLIN | POLLPRI : 0;
+	return epd_fs_handle_size(h, &m->fs) > epd_fs_handle_seen(h) ?
+	    POLLIN | POLLPRI : 0;
 }
 
 static void
@@ -117,11 +123,15 @@ is_mount(int fd, dev_t dev)
 	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == dev;
 }
 
-/* Each message is a device number and a path beneath the mount. */
+/*
+ * Each message is a device number and a path beneath the mount, and less than
+ * PIPE_BUF, so that it is written whole or not at all.
+ */
 struct touch {
 	dev_t dev;
 	char path[1024];
 };
+_Static_assert(sizeof(struct touch) <= PIPE_BUF, "a message is one write");
 
 static void
 touch(const char *mountpoint, const struct touch *t)
@@ -165,6 +175,7 @@ toucher(const char *mountpoint, int from)
 	sigaction(SIGTERM, &ignore, NULL);
 	sigaction(SIGHUP, &ignore, NULL);
 	(void)!chdir("/");
+	(void)prctl(PR_SET_NAME, "epd-toucher");
 	let_go(from);
 	while (read(from, &t, sizeof t) == sizeof t)
 		touch(mountpoint, &t);
@@ -178,7 +189,7 @@ epd_fs_toucher_start(struct epd_fs_mount *m)
 
 	m->touch = -1;
 	m->toucher = -1;
-	if (pipe2(pipe_, O_CLOEXEC | O_DIRECT) < 0)
+	if (pipe2(pipe_, O_CLOEXEC) < 0)
 		return;
 	if ((m->toucher = fork()) == 0) {
 		close(pipe_[1]);
@@ -238,11 +249,15 @@ shows(struct epd_fs *fs, const struct epd_fs_node *n)
 	return (st.epoch << 32) + size + 1;
 }
 
-struct round {
-	struct epd_fs_mount *m;
-	struct touch *touch;
-	size_t n, cap;
-};
+void
+epd_fs_heed(struct epd_fs *fs, struct epd_fs_node *n)
+{
+	if (n->in[EPD_FS_TOUCHED].at || !is_watched(&n->at))
+		return;
+	n->seen = epd_fs_stamp(fs, &n->at);
+	n->shown = shows(fs, n);
+	epd_fs_node_enlist(&fs->nodes, n, EPD_FS_TOUCHED);
+}
 
 static int
 path_of(const struct epd_fs_node *n, char *out, size_t room)
@@ -263,45 +278,46 @@ path_of(const struct epd_fs_node *n, char *out, size_t room)
 	return 0;
 }
 
-static void
-look_at(void *arg, struct epd_fs_node *n)
+/* 0: the toucher has enough to do, and n waits. */
+static int
+touch_one(struct epd_fs_mount *m, struct epd_fs_node *n)
 {
-	struct round *r = arg;
-	uint64_t now;
+	struct touch t = { .dev = m->dev };
+	uint64_t stamp = epd_fs_stamp(&m->fs, &n->at), now;
 
-	if (!n->lookups || !is_watched(&n->at))
-		return;
-	now = shows(&r->m->fs, n);
-	if (now == n->shown || !now)
-		return;
-	if (n->shown && r->n < r->cap && path_of(n, r->touch[r->n].path,
-	    sizeof r->touch[r->n].path) == 0)
-		r->n++;
-	n->shown = now;
+	/* What is about a workflow is as it was if that is. */
+	if (stamp && stamp == n->seen)
+		return 1;
+	now = shows(&m->fs, n);
+	if (now && now != n->shown && path_of(n, t.path, sizeof t.path) == 0 &&
+	    write(m->touch, &t, sizeof t) < 0 && errno == EAGAIN)
+		return 0;
+	if (now)
+		n->shown = now;
+	n->seen = stamp;
+	return 1;
 }
 
 /* ---- the thread ---- */
 
-enum { TOUCHES = 256 };		/* a round */
-
 void
 epd_fs_call_back(struct epd_fs_mount *m)
 {
-	uint64_t *cold;
+	uint64_t *stale;
 	size_t n;
 
 	/* Who comes second knows that what the first took is called back. */
 	pthread_mutex_lock(&m->calling);
 	pthread_mutex_lock(&m->fs.lock);
 	epd_fs_sync(&m->fs);
-	cold = m->fs.cold;
-	n = m->fs.ncold;
-	m->fs.cold = NULL;
-	m->fs.ncold = m->fs.colds = 0;
+	stale = m->fs.stale_ino;
+	n = m->fs.nstale;
+	m->fs.stale_ino = NULL;
+	m->fs.nstale = m->fs.stales = 0;
 	pthread_mutex_unlock(&m->fs.lock);
 	for (size_t i = 0; i < n; i++)
-		fuse_lowlevel_notify_inval_inode(m->se, cold[i], -1, 0);
-	epd_free(cold);
+		fuse_lowlevel_notify_inval_inode(m->se, stale[i], -1, 0);
+	epd_free(stale);
 	pthread_mutex_unlock(&m->calling);
 }
 
@@ -324,56 +340,54 @@ tell(struct epd_fs_mount *m)
 }
 
 /*
- * Files that show something else are touched.  All nodes are gone over for that, so
- * it takes no more than its share of the time; when it may be done again.
+ * Files that show something else are touched.  It takes no more than its share of the
+ * time; *due is when it may be done again.  0: some are left for then.
  */
-static uint64_t
-touch_all(struct epd_fs_mount *m, struct touch *touches)
+static int
+touch_all(struct epd_fs_mount *m, uint64_t *due)
 {
-	struct round r = { m, touches, 0, TOUCHES };
 	const uint64_t from = epd_clock_boot_ns();
 	uint64_t took;
+	int all = 1;
 
 	pthread_mutex_lock(&m->fs.lock);
-	epd_fs_node_each(&m->fs.nodes, look_at, &r);
+	for (struct epd_fs_node *n = m->fs.nodes.list[EPD_FS_TOUCHED];
+	    n && all; n = n->in[EPD_FS_TOUCHED].next)
+		all = touch_one(m, n);
 	pthread_mutex_unlock(&m->fs.lock);
 	took = epd_clock_boot_ns() - from;
-	for (size_t i = 0; i < r.n; i++) {
-		touches[i].dev = m->dev;
-		(void)!write(m->touch, touches + i, sizeof *touches);
-	}
-	return from + took + (took * SHARE > TOUCH_NS ? took * SHARE :
+	*due = from + took + (took * SHARE > TOUCH_NS ? took * SHARE :
 	    TOUCH_NS);
+	return all;
 }
 
 static void *
 notices(void *arg)
 {
 	struct epd_fs_mount *m = arg;
-	struct touch *touches = epd_calloc(TOUCHES, sizeof *touches);
 	struct pollfd fd[] = {
 		{ .fd = m->fs.wake, .events = POLLIN },
 		{ .fd = m->fs.notify, .events = POLLIN },
 	};
-	const int deaf = m->fs.notify < 0;
 	uint64_t n, now, due = 0;
 	int wants = 0;		/* something changed since files were touched */
+	int deaf = 1;		/* it may be: look */
 
-	while (touches && !__atomic_load_n(&m->stopping, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(&m->stopping, __ATOMIC_ACQUIRE)) {
 		now = epd_clock_boot_ns();
-		if (wants && now >= due) {
-			due = touch_all(m, touches);
-			wants = 0;
-		}
+		if (wants && now >= due)
+			wants = !touch_all(m, &due);
 		n = due > now ? (due - now) / 1000000 + 1 : 0;
-		if (poll(fd, deaf ? 1 : 2, wants ? (int)n : deaf ? 500 :
-		    -1) < 0 && errno != EINTR)
+		if (poll(fd, 2, wants ? (int)n : deaf ? DEAF_MS : -1) < 0 &&
+		    errno != EINTR)
 			break;
 		(void)!read(m->fs.wake, &n, sizeof n);
+		pthread_mutex_lock(&m->fs.lock);
+		deaf = epd_fs_look_around(&m->fs);
+		pthread_mutex_unlock(&m->fs.lock);
 		tell(m);
 		wants = m->touch >= 0;
 	}
-	epd_free(touches);
 	return NULL;
 }
 

@@ -12,6 +12,8 @@ void epd_fs_unpoll(struct epd_fs_mount *m, struct epd_fs_handle *h);
  * so that who has changed them sees it.  Under no lock.
  */
 void epd_fs_call_back(struct epd_fs_mount *m);
+/* From now on inotify is told of n, if it is to be; called with the lock. */
+void epd_fs_heed(struct epd_fs *fs, struct epd_fs_node *n);
 /* Before there are threads or a mount.  Without it inotify hears nothing. */
 void epd_fs_toucher_start(struct epd_fs_mount *m);
 void epd_fs_toucher_stop(struct epd_fs_mount *m);

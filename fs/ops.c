@@ -51,19 +51,6 @@ epd_fs_fail(fuse_req_t req, int rc)
 	fuse_reply_err(req, rc < 0 ? epd_errno(rc) : EIO);
 }
 
-static void
-op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h = epd_fs_handle_of(fi);
-
-	(void)ino;
-	epd_fs_unpoll(m, h);
-	epd_fs_unback(m, h);
-	epd_fs_handle_close(h);
-	fuse_reply_err(req, 0);
-}
-
 /* ---- files ---- */
 
 /* May it be opened so? */
@@ -79,44 +66,108 @@ is_allowed(const struct epd_fs_mount *m, const struct epd_fs_at *at, int flags)
 	return 0;
 }
 
+/* So many more handles are open on what ino shows. */
+static void
+count_open(struct epd_fs_mount *m, uint64_t ino, int more)
+{
+	struct epd_fs_node *n;
+
+	pthread_mutex_lock(&m->fs.lock);
+	if ((n = epd_fs_node(&m->fs.nodes, ino)))
+		n->opens += (uint32_t)more;
+	pthread_mutex_unlock(&m->fs.lock);
+}
+
+void
+epd_fs_shut(struct epd_fs_mount *m, struct epd_fs_handle *h)
+{
+	epd_fs_unpoll(m, h);
+	epd_fs_unback(m, h);
+	count_open(m, h->ino, -1);
+	epd_fs_handle_close(h);
+}
+
+/* An open on its way to its answer. */
+struct opening {
+	struct epd_fs_mount *m;
+	fuse_req_t req;
+	fuse_ino_t ino;
+	struct epd_fs_at at;
+	struct fuse_file_info fi;
+};
+
+static void
+open_it(const struct opening *o)
+{
+	const struct epd_fs_kind *k = epd_fs_kind(o->at.kind);
+	struct fuse_file_info fi = o->fi;
+	struct epd_fs_handle *h;
+	struct epd_why why;
+	int rc = epd_fs_handle_open(&h, &o->m->fs, &o->at, o->ino, &why);
+
+	if (rc < 0) {
+		epd_fs_fail_stale(o->req, rc);
+		return;
+	}
+	count_open(o->m, o->ino, 1);
+	fi.fh = (uintptr_t)h;
+	/* What never changes is the kernel's to keep, and may be mapped. */
+	fi.keep_cache = k->how & EPD_FS_FIXED || o->at.version;
+	fi.direct_io = !fi.keep_cache;
+	fi.noflush = !h->talk;
+	fi.nonseekable = h->talk != NULL;
+	if (o->at.kind == EPD_FS_BLOB)
+		epd_fs_back(o->m, h);
+	epd_fs_talk_opened(h->talk, fuse_req_ctx(o->req)->pid);
+	if (epd_fs_reply_open(o->req, &fi, h) == -ENOENT)
+		epd_fs_shut(o->m, h);
+}
+
+static void
+open_aside(void *arg, int late)
+{
+	struct opening *o = arg;
+
+	if (late)
+		epd_fs_fail(o->req, EPD_FS_TOO_LATE);
+	else
+		open_it(o);
+	epd_free(o);
+}
+
 static void
 op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_handle *h;
-	struct epd_why why;
-	struct epd_fs_at at;
+	struct opening o = { m, req, ino, {0}, *fi }, *later;
 	int rc;
 
-	if (!epd_fs_begin(m, ino, &at)) {
+	if (!epd_fs_begin(m, ino, &o.at)) {
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
 	epd_fs_end(m);
-	if ((rc = is_allowed(m, &at, fi->flags)) < 0 ||
-	    (rc = epd_fs_handle_open(&h, &m->fs, &at, ino, &why)) < 0) {
-		epd_fs_fail_stale(req, rc);
-		return;
-	}
-	fi->fh = (uintptr_t)h;
-	/* What never changes is the kernel's to keep, and may be mapped. */
-	fi->keep_cache = epd_fs_kind(at.kind)->how & EPD_FS_FIXED || at.version;
-	fi->direct_io = !fi->keep_cache;
-	fi->noflush = !h->talk;
-	fi->nonseekable = at.kind == EPD_FS_SAY || at.kind == EPD_FS_CTL;
-	if (at.kind == EPD_FS_BLOB)
-		epd_fs_back(m, h);
-	if (epd_fs_reply_open(req, fi, h) == -ENOENT) {
-		epd_fs_unback(m, h);
-		epd_fs_handle_close(h);
+	if ((rc = is_allowed(m, &o.at, fi->flags)) < 0) {
+		epd_fs_fail(req, rc);
+	} else if (epd_fs_kind(o.at.kind)->how & EPD_FS_ASIDE &&
+	    (later = epd_malloc(sizeof *later))) {
+		*later = o;
+		epd_fs_crew_do(m->crew, "", open_aside, later);
+	} else {
+		open_it(&o);
 	}
 }
+
+/* An interrupt that comes while a read is answered waits for that, and is none then. */
+static _Thread_local int interrupting;
 
 static void
 answered(void *arg, int rc, struct epd_span text)
 {
 	fuse_req_t req = arg;
 
+	if (!interrupting)
+		fuse_req_interrupt_func(req, NULL, NULL);
 	if (rc < 0)
 		epd_fs_fail(req, rc);
 	else
@@ -126,7 +177,9 @@ answered(void *arg, int rc, struct epd_span text)
 static void
 interrupted(fuse_req_t req, void *talk)
 {
+	interrupting = 1;
 	epd_fs_talk_cancel(talk, req);
+	interrupting = 0;
 }
 
 static int
@@ -295,7 +348,6 @@ epd_fs_look_ops(struct fuse_lowlevel_ops *ops)
 	ops->init = op_init;
 	ops->open = op_open;
 	ops->read = op_read;
-	ops->release = op_release;
 	ops->getxattr = op_getxattr;
 	ops->listxattr = op_listxattr;
 	ops->statfs = op_statfs;

@@ -1,10 +1,15 @@
-/* ops.h - the kernel's questions, answered.  The session's user data is the epd_fs_mount. */
+/*
+ * ops.h - the kernel's questions, answered.  The session's user data is the
+ * epd_fs_mount.
+ */
 #ifndef EPD_FS_OPS_H
 #define EPD_FS_OPS_H
 
 #define FUSE_USE_VERSION 312
+#include <errno.h>
 #include <fuse_lowlevel.h>
 
+#include "fs/crew.h"
 #include "fs/handle.h"
 
 struct epd_fs_poller {
@@ -16,6 +21,7 @@ struct epd_fs_poller {
 struct epd_fs_mount {
 	struct epd_fs fs;
 	struct fuse_session *se;
+	struct epd_fs_crew *crew;	/* does what takes long */
 	struct epd_fs_poller *poller;	/* who waits for more; under fs.lock */
 	pthread_mutex_t calling;	/* attributes are called back; before fs.lock */
 	pid_t toucher;			/* a child whose truncations change nothing */
@@ -49,6 +55,10 @@ epd_fs_handle_of(const struct fuse_file_info *fi)
 void epd_fs_fail(fuse_req_t req, int rc);
 /* Of what was found by its number: that it is there no more is ESTALE. */
 void epd_fs_fail_stale(fuse_req_t req, int rc);
+/* The answer to what is asked when the mount ends. */
+enum { EPD_FS_TOO_LATE = -ENODEV };
+/* An open file's last: all that the mount has of it. */
+void epd_fs_shut(struct epd_fs_mount *m, struct epd_fs_handle *h);
 /* Look name up in a directory and reply. */
 void epd_fs_answer_entry(fuse_req_t req, fuse_ino_t dir, const char *name);
 

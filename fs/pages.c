@@ -19,18 +19,12 @@ static int
 gather(void *arg, const struct epd_page_sight *p)
 {
 	struct gathering *g = arg;
-	struct epd_fs_page *to;
+	struct epd_fs_page *v = epd_grow(g->v, g->n, &g->cap, sizeof *v), *to;
 
-	if (g->n == g->cap) {
-		size_t cap = g->cap ? 2 * g->cap : 256;
-		void *more = epd_realloc(g->v, cap * sizeof *g->v);
-
-		if (!more)
-			return -ENOMEM;
-		g->v = more;
-		g->cap = cap;
-	}
-	to = g->v + g->n++;
+	if (!v)
+		return -ENOMEM;
+	g->v = v;
+	to = v + g->n++;
 	*to = (struct epd_fs_page){
 		.name = p->ref->name, .node = p->node, .sum = p->ref->sum,
 		.bytes = p->bytes, .wall_ms = p->wall_ms, .k = p->k,
@@ -93,10 +87,10 @@ listed(struct epd_fs *fs, struct epd_fs_workflow *w)
 	int rc = 0;
 
 	if (w->paged == 0 || w->dirty || w->dir < 0)
-		rc = epd_fs_workflow(fs, w->name, &w, NULL);
+		rc = epd_fs_named(fs, w->name, &w, NULL);
 	if (rc == 0 && w->paged != w->stamp) {
 		if (!w->watch)
-			rc = epd_fs_workflow(fs, w->name, &w, NULL);
+			rc = epd_fs_named(fs, w->name, &w, NULL);
 		if (rc == 0)
 			rc = list(w, NULL);
 	}
@@ -150,7 +144,8 @@ by_bytes(const void *a, const void *b)
 }
 
 int
-epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n)
+epd_fs_page_names(struct epd_fs *fs, int in_memory, struct epd_name **out,
+    size_t *n)
 {
 	struct epd_name *v = NULL;
 	size_t most = 0, had = 0, made = 0;
@@ -164,7 +159,8 @@ epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n)
 		const struct epd_fs_workflow *w = fs->workflow[i];
 
 		for (size_t k = 0; k < w->pages && had < most; k++)
-			v[had++] = w->page[k].name;
+			if (!in_memory || w->page[k].in_memory)
+				v[had++] = w->page[k].name;
 	}
 	qsort(v, had, sizeof *v, by_bytes);
 	for (size_t i = 0; i < had; i++)

@@ -85,7 +85,8 @@ version_json(void *arg, const struct epd_sight *v)
 static int
 open_sheet(struct epd_fs *fs, struct sheet *x, struct epd_why *why)
 {
-	int rc = epd_fs_workflow(fs, x->at->workflow, &x->w, why);
+	int rc = (x->at->kind == EPD_FS_REASON ? epd_fs_followed :
+	    epd_fs_workflow)(fs, x->at, &x->w, why);
 
 	return rc < 0 ? rc : x->w->watch ? 0 : EPD_ENOSTATE;
 }
@@ -130,6 +131,7 @@ field(void *arg, const struct epd_sight *v)
 	struct sheet *x = arg;
 	const struct epd_sampling *s = &v->head->sampling;
 	struct epd_buf *out = x->out;
+	const char *reason;
 	uint8_t shard[16];
 	char hex[33];
 
@@ -144,7 +146,8 @@ field(void *arg, const struct epd_sight *v)
 		epd_buf_fmt(out, "%llu\n", (unsigned long long)v->state->epoch);
 		break;
 	case EPD_FS_REASON:
-		epd_buf_fmt(out, "%s\n", epd_fs_reason(x->w, x->at->state));
+		reason = epd_fs_reason(x->w, x->at->state);
+		epd_buf_fmt(out, "%s\n", *reason ? reason : "-");
 		break;
 	case EPD_FS_TTL:
 		time_left(out, v->line.ttl_deadline_ms);
@@ -169,11 +172,8 @@ epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct sheet x = { .at = at, .out = out };
-	int rc = at->kind == EPD_FS_REASON ? epd_fs_followed(fs,
-	    at->workflow, &x.w, why) : open_sheet(fs, &x, why);
+	int rc = open_sheet(fs, &x, why);
 
-	if (rc == 0 && !x.w->watch)
-		rc = EPD_ENOSTATE;
 	return rc < 0 ? rc : epd_watch_state(x.w->watch, at->state,
 	    at->version, field, &x, why);
 }
@@ -286,9 +286,10 @@ draft(struct words *w)
 	const size_t had = w->ids.n;
 
 	if (at->kind == EPD_FS_TEXT && !at->version &&
-	    epd_watch_runs(w->x.w->watch) >= 0)
-		(void)epd_draft_read(epd_watch_runs(w->x.w->watch), at->state,
-		    w->st.versions, &w->ids);
+	    epd_watch_runs(w->x.w->watch) >= 0 &&
+	    epd_draft_read(epd_watch_runs(w->x.w->watch), at->state,
+	    w->st.versions, &w->ids) < 0)
+		w->ids.n = had;
 	return w->ids.n > had;
 }
 

@@ -15,7 +15,8 @@
 
 enum {
 	TURN = 1 << 20, LINE = 64 << 10,
-	UNREAD = 8 << 20	/* of answers nobody reads the oldest go beyond */
+	UNREAD = 8 << 20,	/* of answers nobody reads the oldest go beyond */
+	ANSWERS = 16384		/* so many, or so many bytes */
 };
 
 struct answer {
@@ -36,7 +37,8 @@ struct reader {
 
 struct epd_fs_talk {
 	struct epd_fs *fs;
-	struct epd_fs_at at;		/* salt: the workflow's */
+	struct epd_fs_at at;
+	pid_t who;			/* opened it */
 	struct epd_fs_talk *next;
 	pthread_mutex_t mine;		/* of what is written, all of a verb long */
 	struct epd_buf text;		/* a turn, or a line, that has not ended */
@@ -44,7 +46,8 @@ struct epd_fs_talk {
 	int refused;			/* the line is, whatever else comes of it */
 	/* under the hands' lock: */
 	struct answer *first, **last;
-	size_t unread;
+	size_t unread, answers;		/* bytes; how many */
+	int lost;			/* one, for want of memory */
 	struct reader *reader;
 	int blocked;			/* the first answer is to come; atomic */
 };
@@ -57,45 +60,58 @@ drop_first(struct epd_fs_talk *t)
 	struct answer *a = t->first;
 
 	t->unread -= a->text.n;
+	t->answers--;
 	if (!(t->first = a->next))
 		t->last = &t->first;
 	epd_buf_free(&a->text);
 	epd_free(a);
 }
 
-/* Without memory it is left out. */
+static int
+is_full(const struct epd_fs_talk *t)
+{
+	return t->unread > UNREAD || t->answers > ANSWERS;
+}
+
 static void
 put(struct epd_fs_talk *t, uint64_t job, const void *p, size_t n)
 {
 	struct answer *a = epd_calloc(1, sizeof *a);
 
-	if (!a)
+	if (a)
+		epd_buf_put(&a->text, p, n);
+	if (!a || a->text.failed) {
+		epd_free(a);
+		t->lost = 1;
 		return;
+	}
 	a->job = job;
-	epd_buf_put(&a->text, p, n);
 	*t->last = a;
 	t->last = &a->next;
 	t->unread += a->text.n;
-	while (t->unread > UNREAD && t->first != a && !t->first->job)
+	t->answers++;
+	/* Who reads and waits is given none that comes later. */
+	while (is_full(t) && t->first != a && !t->reader)
 		drop_first(t);
 }
 
-/* Jobs that are over have an answer now. */
+/* If the first answer is the end of a job that is over it is there now. */
 static void
 settle(struct epd_fs_talk *t)
 {
+	struct answer *a = t->first;
 	struct epd_fs_job job;
 	int rc;
 
-	for (struct answer *a = t->first; a; a = a->next) {
-		if (!a->job)
-			continue;
+	if (a && a->job) {
 		rc = epd_fs_job_find(t->fs->hands->jobs, a->job, &job);
-		if (rc == 0 && !epd_fs_job_is_over(&job))
-			continue;
-		a->job = 0;
-		if (rc == 0)
+		if (rc < 0)
+			epd_buf_fmt(&a->text, "j%llu is remembered no more\n",
+			    (unsigned long long)a->job);
+		else if (epd_fs_job_is_over(&job))
 			epd_fs_job_line(&job, 0, &a->text);
+		if (rc < 0 || epd_fs_job_is_over(&job))
+			a->job = 0;
 		t->unread += a->text.n;
 	}
 	__atomic_store_n(&t->blocked, t->first && t->first->job,
@@ -112,7 +128,7 @@ is_blocked(const struct epd_fs_talk *t)
 static void
 take(struct epd_fs_talk *t, size_t n, struct epd_buf *out)
 {
-	while (t->first && !t->first->job && out->n < n) {
+	for (settle(t); t->first && !is_blocked(t) && out->n < n; settle(t)) {
 		struct epd_buf *b = &t->first->text;
 		size_t k = n - out->n < b->n ? n - out->n : b->n;
 
@@ -127,7 +143,16 @@ take(struct epd_fs_talk *t, size_t n, struct epd_buf *out)
 		b->n -= k;
 		t->unread -= k;
 	}
-	__atomic_store_n(&t->blocked, is_blocked(t), __ATOMIC_RELEASE);
+}
+
+/* What a reader is given: it is not blocked. */
+static void
+give(struct epd_fs_talk *t, struct reader *r)
+{
+	take(t, r->n, &r->text);
+	r->rc = r->text.failed || (t->lost && !r->text.n) ? -ENOMEM : 0;
+	if (r->rc < 0)
+		t->lost = 0;
 }
 
 /* Those who waited and need not any more, taken off. */
@@ -137,8 +162,7 @@ serve(struct epd_fs_talk *t, struct reader ***out)
 	struct reader *r;
 
 	while ((r = t->reader) && !is_blocked(t)) {
-		take(t, r->n, &r->text);
-		r->rc = r->text.failed ? -ENOMEM : 0;
+		give(t, r);
 		t->reader = r->next;
 		r->next = NULL;
 		**out = r;
@@ -223,8 +247,7 @@ epd_fs_talk_read(struct epd_fs_talk *t, size_t n, epd_fs_answer_fn *done,
 	} else if (is_blocked(t)) {
 		r->rc = -EINTR;
 	} else {
-		take(t, n, &r->text);
-		r->rc = r->text.failed ? -ENOMEM : 0;
+		give(t, r);
 	}
 	pthread_mutex_unlock(&h->lock);
 	reply(r);
@@ -268,6 +291,18 @@ gather(struct epd_fs_talk *t, struct epd_span part, struct epd_why *why)
 	return t->text.failed ? -ENOMEM : 0;
 }
 
+/* Somebody reads, but more slowly than is written. */
+static int
+has_enough(struct epd_fs_talk *t)
+{
+	int rc;
+
+	pthread_mutex_lock(&t->fs->hands->lock);
+	rc = t->reader && is_full(t);
+	pthread_mutex_unlock(&t->fs->hands->lock);
+	return rc;
+}
+
 /*
  * A part of a line, and if it ends there the line.  The sentence of one refused is
  * kept unless it will be written again.
@@ -285,6 +320,9 @@ line(struct epd_fs_talk *t, struct epd_span part, int ends, int again)
 	rc = gather(t, part, &c.why);
 	if (rc == 0 && !ends)
 		return 0;
+	if (rc == 0 && has_enough(t))
+		rc = epd_why(&c.why, -ENOBUFS, "too many answers wait to be "
+		    "read");
 	t->refused = rc < 0 && !ends && !again;
 	epd_buf_put(&t->text, "", 1);
 	if (rc == 0)
@@ -359,11 +397,20 @@ end_turn(struct epd_fs_talk *t)
 	return rc;
 }
 
+void
+epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who)
+{
+	if (t)
+		t->who = who;
+}
+
 int
-epd_fs_talk_flush(struct epd_fs_talk *t)
+epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who)
 {
 	int rc;
 
+	if (who && who != t->who)
+		return 0;
 	pthread_mutex_lock(&t->mine);
 	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ?
 	    line(t, epd_span("", 0), 1, 0) : 0;
@@ -378,7 +425,6 @@ epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
     const struct epd_fs_at *at)
 {
 	struct epd_fs_talk *t = epd_calloc(1, sizeof *t);
-	struct epd_fs_workflow *w;
 	int rc;
 
 	if (!t)
@@ -386,14 +432,7 @@ epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
 	t->fs = fs;
 	t->at = *at;
 	t->last = &t->first;
-	pthread_mutex_lock(&fs->lock);
-	epd_fs_sync(fs);
-	if ((rc = epd_fs_workflow(fs, at->workflow, &w, NULL)) == 0)
-		t->at.salt = w->salt;
-	pthread_mutex_unlock(&fs->lock);
-	if (rc == 0)
-		rc = epd_fs_stands(fs, &t->at);
-	if (rc < 0) {
+	if ((rc = epd_fs_stands(fs, at)) < 0) {
 		epd_free(t);
 		return rc;
 	}

@@ -2,6 +2,7 @@
 #include "fs/text.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -38,20 +39,6 @@ epd_fs_metrics(struct epd_fs *fs, const struct epd_fs_at *at,
 {
 	(void)at;
 	return epd_view_metrics(fs->store, 0, out, why);
-}
-
-int
-epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_watch **out, struct epd_why *why)
-{
-	struct epd_fs_workflow *w;
-	int rc = epd_fs_workflow(fs, at->workflow, &w, why);
-
-	if (rc == 0 && !w->watch)
-		rc = EPD_ENOSTATE;
-	if (rc == 0)
-		*out = w->watch;
-	return rc;
 }
 
 /* Who is at work on what: id, kind, ref, process, whether it stands. */
@@ -121,40 +108,80 @@ phase(unsigned p)
 	return epd_phase_name(p) ? epd_phase_name(p) : "-";
 }
 
+static void
+tell_half(const struct epd_handed *h, enum epd_fs_id what, struct epd_buf *out)
+{
+	char ref[EPD_REF_TEXT];
+
+	switch (what) {
+	case EPD_FS_SOURCE:
+		epd_buf_fmt(out, "%s %s\n", epd_ref_format(ref, h->from,
+		    h->state, h->version), *h->from_store ? h->from_store :
+		    ".");
+		break;
+	case EPD_FS_TARGET:
+		epd_buf_fmt(out, "%s %s\n", h->to_state ? epd_ref_format(ref,
+		    h->to, h->to_state, 0) : *h->to ? h->to : "-",
+		    *h->to_store ? h->to_store : ".");
+		break;
+	case EPD_FS_DEADLINE:
+		epd_buf_str(out, h->expired ? "over\n" : "to come\n");
+		break;
+	case EPD_FS_DECISION:
+		epd_buf_fmt(out, "%s\n", h->source >= EPD_COMMITTED ||
+		    h->target >= EPD_COMMITTED ? "committed" :
+		    h->unreachable ? "unknown" : "open");
+		break;
+	default:
+		epd_buf_fmt(out, "%s %s\n", phase(h->source),
+		    phase(h->target));
+		break;
+	}
+}
+
+/* The other half may be in another store, which may be slow or away. */
 int
 epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct epd_handed h;
-	char ref[EPD_REF_TEXT];
-	int rc = epd_flow_handoff_show(fs->store, at->id.b, &h, why);
+	struct epd_store *s;
+	int rc = epd_store_open(&s, &fs->o.store, why);
 
 	if (rc < 0)
 		return rc;
-	switch (at->kind) {
-	case EPD_FS_SOURCE:
-		epd_buf_fmt(out, "%s %s\n", epd_ref_format(ref, h.from,
-		    h.state, h.version), *h.from_store ? h.from_store : ".");
-		break;
-	case EPD_FS_TARGET:
-		epd_buf_fmt(out, "%s %s\n", h.to_state ? epd_ref_format(ref,
-		    h.to, h.to_state, 0) : *h.to ? h.to : "-",
-		    *h.to_store ? h.to_store : ".");
-		break;
-	case EPD_FS_DEADLINE:
-		epd_buf_str(out, h.expired ? "over\n" : "to come\n");
-		break;
-	case EPD_FS_DECISION:
-		epd_buf_fmt(out, "%s\n", h.source >= EPD_COMMITTED ||
-		    h.target >= EPD_COMMITTED ? "committed" : h.unreachable ?
-		    "unknown" : "open");
-		break;
-	default:
-		epd_buf_fmt(out, "%s %s\n", phase(h.source),
-		    phase(h.target));
-		break;
-	}
+	rc = epd_flow_handoff_show_in(s, at->workflow, at->id.b, &h, why);
+	epd_store_close(s);
+	if (rc < 0)
+		return rc;
+	tell_half(&h, at->kind, out);
 	return epd_fs_told(out);
+}
+
+/* Of one whose other half is not here it is not asked. */
+int
+epd_fs_size_half(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
+{
+	static const uint8_t here[16];
+	struct epd_handoff own;
+	struct epd_handed h;
+	struct epd_watch *w;
+	struct epd_buf b = {0};
+	int rc = epd_fs_watch(fs, at, &w, NULL);
+
+	*out = 0;
+	if (rc == 0)
+		rc = epd_shard_handoff(epd_watch_shard(w), at->id.b, &own);
+	if (rc < 0 || memcmp(own.home, here, sizeof here))
+		return rc;
+	rc = epd_flow_handoff_show_in(fs->store, at->workflow, at->id.b, &h,
+	    NULL);
+	if (rc < 0)
+		return rc;
+	tell_half(&h, at->kind, &b);
+	*out = b.n;
+	epd_buf_free(&b);
+	return 0;
 }
 
 /* ---- tiers ---- */
@@ -164,8 +191,6 @@ epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct epd_name *name = NULL;
-	struct epd_fs_workflow *in;
-	struct epd_fs_page p;
 	uint64_t v = 0;
 	size_t n = 0;
 	int rc = 0;
@@ -176,11 +201,9 @@ epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
 	} else if (at->kind == EPD_FS_USED) {
 		rc = epd_memory_used(fs->store->memory, &v);
 	} else {
-		rc = epd_fs_page_names(fs, &name, &n);
-		for (size_t i = 0; rc == 0 && i < n; i++)
-			v += epd_fs_page(fs, name + i, &p, &in) == 0 &&
-			    p.in_memory;
+		rc = epd_fs_page_names(fs, 1, &name, &n);
 		epd_free(name);
+		v = n;
 	}
 	if (rc < 0)
 		return rc;

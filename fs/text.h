@@ -47,9 +47,6 @@ int epd_fs_image(struct epd_fs *fs, const struct epd_fs_at *at,
 int epd_fs_image_size(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
 
-/* The watch of at's workflow.  EPD_ENOSTATE: nothing was written to it yet. */
-int epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_watch **out, struct epd_why *why);
 /* Models' tokenizers. */
 void epd_fs_tongue_close(struct epd_fs *fs);
 

@@ -43,6 +43,12 @@ text(char *rest)
 	return rest;
 }
 
+static int
+no_words(struct epd_fs_call *c)
+{
+	return epd_why(&c->why, -EINVAL, "takes no words");
+}
+
 static struct epd_ref
 whom(const struct epd_fs_call *c)
 {
@@ -60,16 +66,16 @@ branch(struct epd_fs_call *c, struct epd_fork_request *f)
 	const uint32_t version = f->from.version;
 	char ref[EPD_REF_TEXT];
 	struct epd_forked d;
-	struct epd_store *s;
-	int rc = epd_fs_grasp(c->fs->hands, &s, &c->why);
+	struct epd_fs_grip *g;
+	int rc = epd_fs_grasp(c->fs->hands, &g, &c->why);
 
 	if (rc < 0)
 		return rc;
 	f->from = whom(c);
 	f->from.version = version;
 	f->reason = "agent_branch";
-	rc = epd_flow_fork(s, f, &d, &c->why);
-	epd_fs_let_go(c->fs->hands);
+	rc = epd_flow_fork(g->store, f, &d, &c->why);
+	epd_fs_let_go(c->fs->hands, g);
 	for (uint32_t i = 0; rc == 0 && i < f->branches; i++)
 		epd_buf_fmt(&c->answer, "%s\n", epd_ref_format(ref,
 		    c->at->workflow, d.first + i, 0));
@@ -80,12 +86,13 @@ static int
 do_fork(struct epd_fs_call *c, char *rest)
 {
 	struct epd_fork_request f = { .branches = 1 };
+	int many = 0, at = 0;
 
 	for (char *w; (w = word(&rest));)
 		if (!strcmp(w, "replace"))
 			f.replace = 1;
-		else if (epd_fs_number(w, "", &f.branches) < 0 &&
-		    epd_fs_number(w, "@", &f.from.version) < 0)
+		else if ((epd_fs_number(w, "", &f.branches) < 0 || many++) &&
+		    (epd_fs_number(w, "@", &f.from.version) < 0 || at++))
 			return epd_why(&c->why, -EINVAL, "'%.40s' is neither "
 			    "how many, @VERSION nor replace", w);
 	return branch(c, &f);
@@ -109,13 +116,13 @@ let_go_of(struct epd_fs_call *c, const char *reason,
     const char *reason, struct epd_why *why))
 {
 	const struct epd_ref ref = whom(c);
-	struct epd_store *s;
-	int rc = epd_fs_grasp(c->fs->hands, &s, &c->why);
+	struct epd_fs_grip *g;
+	int rc = epd_fs_is_idle(c->fs, c->at, &c->why);
 
-	if (rc < 0)
+	if (rc < 0 || (rc = epd_fs_grasp(c->fs->hands, &g, &c->why)) < 0)
 		return rc;
-	rc = verb(s, &ref, reason, &c->why);
-	epd_fs_let_go(c->fs->hands);
+	rc = verb(g->store, &ref, reason, &c->why);
+	epd_fs_let_go(c->fs->hands, g);
 	return rc;
 }
 
@@ -282,7 +289,11 @@ do_handoff(struct epd_fs_call *c, char *rest)
 	int rc = 1;
 
 	for (char *w; rc > 0 && (w = word(&rest));)
-		if ((rc = put_option(c, options, w, &rest, &words)) == 0) {
+		if (!strcmp(w, "to") && *text(rest) != '/') {
+			rc = epd_why(&c->why, -EINVAL, "to which store? "
+			    "An absolute path");
+		} else if ((rc = put_option(c, options, w, &rest,
+		    &words)) == 0) {
 			rc = workflow ? epd_why(&c->why, -EINVAL, "one "
 			    "workflow, no more") : 1;
 			workflow = w;
@@ -302,7 +313,8 @@ do_jobs(struct epd_fs_call *c, char *rest)
 {
 	struct epd_fs_job job = {0};
 
-	(void)rest;
+	if (*text(rest))
+		return no_words(c);
 	while (epd_fs_job_next(c->fs->hands->jobs, c->at, job.number,
 	    &job) == 0)
 		epd_fs_job_line(&job, 1, &c->answer);
@@ -408,7 +420,8 @@ enum { VERBS = sizeof verbs / sizeof *verbs };
 static int
 do_help(struct epd_fs_call *c, char *rest)
 {
-	(void)rest;
+	if (*text(rest))
+		return no_words(c);
 	for (int i = 0; i < VERBS; i++)
 		epd_buf_fmt(&c->answer, "%s%s%s: %s\n", verbs[i].name,
 		    *verbs[i].takes ? " " : "", verbs[i].takes, verbs[i].does);

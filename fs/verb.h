@@ -6,29 +6,36 @@
 #include "fs/job.h"
 
 struct epd_fs_fork;
+struct epd_fs_grip;
 
 struct epd_fs_hands {
 	struct epd_fs *fs;
-	pthread_mutex_t busy;		/* of store: one verb at a time */
-	struct epd_store *store;	/* to write; opened by the first verb */
 	struct epd_fs_fork *fork;	/* the newest first; under fs->lock */
 	uint64_t forks;			/* that were made */
-	pthread_mutex_t lock;		/* of talks and their answers */
+	pthread_mutex_t lock;		/* of talks, their answers, and grips */
+	struct epd_fs_grip *grip;	/* that nobody has */
 	struct epd_fs_talk *talk;
 	struct epd_fs_jobs *jobs;
 };
 
-/* The store to write to, and nobody else's until it is let go. */
-int epd_fs_grasp(struct epd_fs_hands *h, struct epd_store **out,
+/* A handle on the store to write with, and nobody else's until it is let go. */
+struct epd_fs_grip {
+	struct epd_fs_grip *next;
+	struct epd_store *store;
+};
+/* -ESTALE: another store lies at its path. */
+int epd_fs_grasp(struct epd_fs_hands *h, struct epd_fs_grip **out,
     struct epd_why *why);
-void epd_fs_let_go(struct epd_fs_hands *h);
+void epd_fs_let_go(struct epd_fs_hands *h, struct epd_fs_grip *g);
 
 /*
- * at is a state, and its salt here its workflow's, so that a talk never comes to
- * one that took the name of its own.  0 if the state is there, or EPD_ENOSTATE,
- * EPD_ENOTHING, as reading its workflow.  Not under the lock.
+ * 0 if the state at lies in is there, or EPD_ENOSTATE, EPD_ENOTHING, as reading its
+ * workflow.  Not under the lock.
  */
 int epd_fs_stands(struct epd_fs *fs, const struct epd_fs_at *at);
+/* -EBUSY: a job of the state is not over.  Not under the lock. */
+int epd_fs_is_idle(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_why *why);
 
 struct epd_fs_call {
 	struct epd_fs *fs;

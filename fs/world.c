@@ -5,9 +5,11 @@
  *     memory tier; inotify says so before the writer's call returns, and sync
  *     reads that before anything is answered.  So an answer is never older than
  *     the question.  Without inotify everything is looked at each time.
- *  2. So many workflows are held open and no more; of the others what was learned is
- *     kept, and what changes in them opens them.
+ *  2. So many workflows are held open and no more; of the others what was
+ *     learned is kept, and what changes in them opens them.
  *  3. A stamp is never 0 and never comes back.
+ *  4. A life is a hash of a folder's number and birth, so it is the same at every
+ *     mount; a log that was made anew in its folder begins another.
  */
 #include "fs/world.h"
 
@@ -28,7 +30,7 @@
 
 enum {
 	OPEN = 1024, FILES = 8,		/* at most, and of each */
-	UNSEEN = 1, HEARD = 2,		/* why dirty */
+	UNSEEN = 1, HEARD, UNHEARD,	/* why dirty */
 	REASONS = 65536
 };
 
@@ -59,18 +61,46 @@ unwatch(struct epd_fs *fs, struct epd_fs_workflow *w)
 	w->dir = w->runs = -1;
 }
 
+/* Forget what was learned of it. */
 static void
-free_workflow(struct epd_fs *fs, struct epd_fs_workflow *w)
+unlearn(struct epd_fs_workflow *w)
 {
-	shut(fs, w);
-	unwatch(fs, w);
 	for (size_t i = 0; i < w->reasons; i++)
 		epd_free(w->reason[i].text);
 	epd_free(w->reason);
 	epd_free(w->page);
 	epd_fs_stream_free(&w->log);
 	epd_fs_stream_free(&w->events);
+	w->reason = NULL;
+	w->page = NULL;
+	w->reasons = w->pages = 0;
+	w->paged = w->told = w->changed_ms = 0;
+}
+
+static void
+free_workflow(struct epd_fs *fs, struct epd_fs_workflow *w)
+{
+	shut(fs, w);
+	unwatch(fs, w);
+	unlearn(w);
 	epd_free(w);
+}
+
+/* What a name leads to; never 0. */
+static uint64_t
+folder_of(const struct epd_fs *fs, const char *name)
+{
+	struct statx st;
+	uint64_t key[3] = {0}, out;
+
+	if (statx(fs->store->workflows, name, AT_SYMLINK_NOFOLLOW, STATX_INO |
+	    STATX_BTIME, &st) == 0) {
+		key[0] = st.stx_ino;
+		key[1] = (uint64_t)st.stx_btime.tv_sec;
+		key[2] = st.stx_btime.tv_nsec;
+	}
+	out = epd_xxh3_64(key, sizeof key);
+	return out ? out : 1;
 }
 
 static int
@@ -121,8 +151,8 @@ make_room(struct epd_fs *fs)
 static int
 open_watch(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 {
+	static const uint8_t none[16];
 	uint8_t uuid[16];
-	uint64_t salt;
 	int rc;
 
 	make_room(fs);
@@ -130,12 +160,12 @@ open_watch(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 		return rc;
 	fs->open++;
 	epd_shard_uuid(epd_watch_shard(w->watch), uuid);
-	memcpy(&salt, uuid, sizeof salt);
-	if (w->salt != salt) {		/* another one of its name */
-		w->salt = salt;
-		w->told = 0;
-		epd_fs_stream_free(&w->log);
+	if (memcmp(w->uuid, uuid, sizeof uuid) &&
+	    memcmp(w->uuid, none, sizeof none)) {
+		unlearn(w);
+		w->life ^= epd_xxh3_64(uuid, sizeof uuid);
 	}
+	memcpy(w->uuid, uuid, sizeof uuid);
 	return 0;
 }
 
@@ -209,44 +239,55 @@ follow(struct epd_fs *fs, struct epd_fs_workflow *w)
 	(void)epd_follow_on(w->follow, tell, &t, NULL);
 }
 
-/* Nodes that show anything of it, or of all, are no more as the kernel has them. */
-struct chill {
-	struct epd_fs *fs;
-	const char *workflow;
-	uint64_t now;
-};
+/* ---- what the kernel keeps ---- */
 
-static void
-chill(void *arg, struct epd_fs_node *n)
+/* What never changes is there for as long as its state is. */
+static int
+is_lasting(struct epd_fs_workflow *w, const struct epd_fs_at *at)
 {
-	struct chill *c = arg;
-	struct epd_fs *fs = c->fs;
+	struct epd_state st;
 
-	if (n->until_ns <= c->now ||
-	    (*n->at.workflow && strcmp(n->at.workflow, c->workflow)))
-		return;
-	if (fs->ncold == fs->colds) {
-		size_t more = fs->colds ? 2 * fs->colds : 256;
-		void *p = epd_realloc(fs->cold, more * sizeof *fs->cold);
-
-		if (!p)
-			return;		/* it is over within a second */
-		fs->cold = p;
-		fs->colds = more;
-	}
-	n->until_ns = 0;
-	fs->cold[fs->ncold++] = n->ino;
+	return at->version && at->life == w->life && w->watch &&
+	    epd_shard_state(epd_watch_shard(w->watch), at->state, &st) == 0;
 }
 
+/* The kernel's attributes of n are to be called back. */
+static void
+call_back(struct epd_fs *fs, struct epd_fs_node *n)
+{
+	uint64_t *v = epd_grow(fs->stale_ino, fs->nstale, &fs->stales,
+	    sizeof *v);
+
+	if (!v)
+		return;			/* the next change tries again */
+	fs->stale_ino = v;
+	v[fs->nstale++] = n->ino;
+	epd_fs_node_unlist(n, EPD_FS_KEPT);
+}
+
+/* Nodes that show anything of w, or of all, are no more as the kernel has them. */
 static void
 changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 {
-	struct chill c = { fs, w->name, epd_clock_boot_ns() };
-	const int shown = w->stamp != 0;
+	const uint64_t now = epd_clock_boot_ns();
+	struct epd_fs_node *n, *next;
+	uint32_t lasting = 0;		/* a state that does */
 
 	w->stamp = ++fs->stamp;
-	if (shown && fs->plus_ns > c.now)
-		epd_fs_node_each(&fs->nodes, chill, &c);
+	for (n = fs->nodes.list[EPD_FS_KEPT]; n; n = next) {
+		next = n->in[EPD_FS_KEPT].next;
+		if (n->until_ns <= now) {
+			epd_fs_node_unlist(n, EPD_FS_KEPT);
+			continue;
+		}
+		if (*n->at.workflow && strcmp(n->at.workflow, w->name))
+			continue;
+		if (n->at.version && (n->at.state == lasting ||
+		    is_lasting(w, &n->at)))
+			lasting = n->at.state;
+		else
+			call_back(fs, n);
+	}
 	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
 }
 
@@ -259,10 +300,12 @@ refresh(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 
 	watch_for(fs, w);
 	w->used = ++fs->count;
-	if (w->watch && (rc = epd_watch_on(w->watch, why)) < 0)
+	if (w->watch && (rc = epd_watch_on(w->watch, why)) < 0) {
 		shut(fs, w);
-	else if (w->watch && !(news = rc) && !w->dirty)
+	} else if (w->watch && !(news = rc) && w->dirty != HEARD) {
+		w->dirty = 0;
 		return 0;
+	}
 	/* Gone, or gone and made again, or made and not yet written to. */
 	if (!w->watch && (rc == 0 || rc == EPD_ENOTHING)) {
 		rc = open_watch(fs, w, why);
@@ -273,13 +316,15 @@ refresh(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_why *why)
 	}
 	/* Something was written there, be it only a draft; that it was shut is none. */
 	lsn = w->watch ? epd_shard_lsn(epd_watch_shard(w->watch)) : 0;
-	if (news || rc < 0 || w->dirty || lsn != w->lsn)
+	rc = rc < 0 ? rc : 0;
+	if (news || rc != w->rc || w->dirty == HEARD || lsn != w->lsn)
 		changed(fs, w);
 	w->dirty = 0;
+	w->rc = rc;
 	w->lsn = lsn;
 	if (w->watch && w->told)
 		follow(fs, w);
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
 /* ---- which there are ---- */
@@ -291,16 +336,27 @@ struct listing {
 };
 
 static struct epd_fs_workflow *
-new_workflow(const char *name, int dirty)
+new_workflow(const struct epd_fs *fs, const char *name, int dirty)
 {
 	struct epd_fs_workflow *w = epd_calloc(1, sizeof *w);
 
 	if (!w)
 		return NULL;
 	strcpy(w->name, name);
+	w->life = w->folder = folder_of(fs, name);
 	w->dir = w->runs = -1;
 	w->dirty = dirty;
 	return w;
+}
+
+/* Whether a folder took the name of another since w was made. */
+static int
+is_another(const struct epd_fs *fs, struct epd_fs_workflow *w)
+{
+	const int suspect = w->suspect;
+
+	w->suspect = 0;
+	return suspect && folder_of(fs, w->name) != w->folder;
 }
 
 static int
@@ -308,17 +364,11 @@ listed(void *arg, const char *name)
 {
 	struct listing *l = arg;
 	struct epd_fs *fs = l->fs;
-	struct epd_fs_workflow *w = NULL;
+	struct epd_fs_workflow *w = NULL, **v;
 
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		void *p = epd_realloc(l->v, cap * sizeof *l->v);
-
-		if (!p)
-			return -ENOMEM;
-		l->v = p;
-		l->cap = cap;
-	}
+	if (!(v = epd_grow(l->v, l->n, &l->cap, sizeof *v)))
+		return -ENOMEM;
+	l->v = v;
 	for (size_t i = 0; i < fs->workflows && !w; i++) {
 		size_t at = (l->had + i) % fs->workflows;
 
@@ -328,11 +378,15 @@ listed(void *arg, const char *name)
 			l->had = at + 1;
 		}
 	}
+	if (w && is_another(fs, w)) {
+		free_workflow(fs, w);
+		w = NULL;
+	}
 	fs->heard |= !w && fs->workflow;
-	if (!w && !(w = new_workflow(name, fs->workflow ?
+	if (!w && !(w = new_workflow(fs, name, fs->workflow ?
 	    HEARD : UNSEEN)))
 		return -ENOMEM;
-	l->v[l->n++] = w;
+	v[l->n++] = w;
 	return 0;
 }
 
@@ -369,11 +423,23 @@ by_number(struct epd_fs *fs, int wd)
 }
 
 static void
-all_dirty(struct epd_fs *fs)
+all_dirty(struct epd_fs *fs, int why)
 {
 	fs->stale = fs->heard = 1;
+	for (size_t i = 0; i < fs->workflows; i++) {
+		fs->workflow[i]->dirty = why;
+		fs->workflow[i]->suspect = 1;
+	}
+}
+
+/* A name in the folder of workflows came or went, perhaps to come back. */
+static void
+suspect(struct epd_fs *fs, const char *name)
+{
+	fs->stale = 1;
 	for (size_t i = 0; i < fs->workflows; i++)
-		fs->workflow[i]->dirty = HEARD;
+		if (!strcmp(fs->workflow[i]->name, name))
+			fs->workflow[i]->suspect = 1;
 }
 
 static void
@@ -382,9 +448,11 @@ heard(struct epd_fs *fs, const struct inotify_event *e)
 	struct epd_fs_workflow *w;
 
 	if (e->mask & IN_Q_OVERFLOW) {
-		all_dirty(fs);
+		all_dirty(fs, HEARD);
 	} else if (e->wd == fs->dir) {
-		fs->stale = 1;
+		suspect(fs, e->len ? e->name : "");
+		if (e->mask & IN_IGNORED)
+			fs->dir = -1;
 	} else if ((w = by_number(fs, e->wd))) {
 		w->dirty = HEARD;
 		fs->heard = 1;
@@ -395,67 +463,138 @@ heard(struct epd_fs *fs, const struct inotify_event *e)
 	}
 }
 
-void
-epd_fs_sync(struct epd_fs *fs)
+static void
+hear(struct epd_fs *fs)
 {
 	char buf[16384] __attribute__((aligned(8)));
 	ssize_t n;
 
-	if (fs->notify < 0)
-		all_dirty(fs);
-	else while ((n = read(fs->notify, buf, sizeof buf)) > 0)
+	while (fs->notify >= 0 && (n = read(fs->notify, buf, sizeof buf)) > 0)
 		for (ssize_t i = 0; i < n;) {
 			const struct inotify_event *e = (const void *)(buf + i);
 
 			heard(fs, e);
 			i += (ssize_t)(sizeof *e + e->len);
 		}
-	/* Nobody says when there is another workflow. */
-	if (fs->stale || fs->dir < 0)
-		relist(fs);
-	if (fs->notify < 0 || !fs->heard)
-		return;
+}
+
+/* Those of which something was heard are brought up to now. */
+static void
+take_in(struct epd_fs *fs, int all)
+{
 	fs->heard = 0;
 	for (size_t i = 0; i < fs->workflows; i++) {
 		struct epd_fs_workflow *w = fs->workflow[i];
 
-		if (w->dirty == HEARD && refresh(fs, w, NULL) == 0 && w->watch)
+		if ((w->dirty == HEARD || (all && (w->watch || w->told) &&
+		    (w->dirty || w->dir < 0))) &&
+		    refresh(fs, w, NULL) == 0 && w->watch)
 			follow(fs, w);
 	}
 }
 
-int
-epd_fs_workflow(struct epd_fs *fs, const char *name,
-    struct epd_fs_workflow **out, struct epd_why *why)
+void
+epd_fs_sync(struct epd_fs *fs)
 {
-	/* Mostly the one that was asked for last. */
-	for (size_t i = 0; i < fs->workflows; i++) {
-		const size_t at = (fs->last + i) % fs->workflows;
-		struct epd_fs_workflow *w = fs->workflow[at];
-		int rc = 0;
-
-		if (strcmp(w->name, name))
-			continue;
-		fs->last = at;
-		if (w->dirty || !w->watch || w->dir < 0)
-			rc = refresh(fs, w, why);
-		w->used = ++fs->count;
-		if (rc == 0)
-			*out = w;
-		return rc;
-	}
-	return epd_why(why, EPD_ENOTHING, "%s: no such workflow", name);
+	hear(fs);
+	if (fs->notify < 0 || fs->dir < 0)
+		all_dirty(fs, UNHEARD);
+	if (fs->stale)
+		relist(fs);
+	if (fs->heard)
+		take_in(fs, 0);
 }
 
 int
-epd_fs_followed(struct epd_fs *fs, const char *name,
+epd_fs_look_around(struct epd_fs *fs)
+{
+	int deaf = fs->notify < 0 || fs->dir < 0;
+
+	epd_fs_sync(fs);
+	for (size_t i = 0; i < fs->workflows && !deaf; i++)
+		deaf = fs->workflow[i]->dir < 0;
+	if (deaf)
+		take_in(fs, 1);
+	return deaf;
+}
+
+/* Mostly the one that was asked for last. */
+static struct epd_fs_workflow *
+known(struct epd_fs *fs, const char *name)
+{
+	for (size_t i = 0; i < fs->workflows; i++) {
+		const size_t at = (fs->last + i) % fs->workflows;
+
+		if (!strcmp(fs->workflow[at]->name, name)) {
+			fs->last = at;
+			return fs->workflow[at];
+		}
+	}
+	return NULL;
+}
+
+int
+epd_fs_named(struct epd_fs *fs, const char *name,
     struct epd_fs_workflow **out, struct epd_why *why)
 {
-	int rc = epd_fs_workflow(fs, name, out, why);
+	struct epd_fs_workflow *w = known(fs, name);
+	int rc = 0;
+
+	*out = w;
+	if (!w)
+		return epd_why(why, EPD_ENOTHING, "%s: no such workflow",
+		    name);
+	if (w->dirty || !w->watch || w->dir < 0)
+		rc = refresh(fs, w, why);
+	w->used = ++fs->count;
+	return rc;
+}
+
+int
+epd_fs_workflow(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_fs_workflow **out, struct epd_why *why)
+{
+	int rc = epd_fs_named(fs, at->workflow, out, why);
+
+	if (*out && (*out)->life != at->life)
+		rc = epd_why(why, EPD_ENOTHING, "%s: another workflow has its "
+		    "name by now", at->workflow);
+	return rc;
+}
+
+int
+epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_watch **out, struct epd_why *why)
+{
+	struct epd_fs_workflow *w;
+	int rc = epd_fs_workflow(fs, at, &w, why);
+
+	if (rc == 0 && !w->watch)
+		rc = EPD_ENOSTATE;
+	if (rc == 0)
+		*out = w->watch;
+	return rc;
+}
+
+int
+epd_fs_followed(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_fs_workflow **out, struct epd_why *why)
+{
+	int rc = epd_fs_workflow(fs, at, out, why);
 
 	if (rc == 0 && (*out)->watch)
 		follow(fs, *out);
 	return rc;
+}
+
+uint64_t
+epd_fs_stamp(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	const struct epd_fs_workflow *w = *at->workflow ?
+	    known(fs, at->workflow) : NULL;
+
+	return w && w->life == at->life && !w->dirty && w->dir >= 0 ?
+	    w->stamp : 0;
 }
 
 const char *
@@ -522,7 +661,7 @@ epd_fs_world_close(struct epd_fs *fs)
 	for (size_t i = 0; i < fs->workflows; i++)
 		free_workflow(fs, fs->workflow[i]);
 	epd_free(fs->workflow);
-	epd_free(fs->cold);
+	epd_free(fs->stale_ino);
 	epd_fs_nodes_close(&fs->nodes);
 	epd_fs_stream_free(&fs->events);
 	if (fs->notify >= 0)

@@ -32,12 +32,15 @@ struct epd_fs_workflow {
 	struct epd_follow *follow;
 	uint64_t lsn;			/* of what was shown last */
 	uint64_t told;			/* number of the last record in log */
-	uint64_t salt;			/* tells it from one that had its name */
+	uint64_t folder, life;		/* tell it from one that had its name */
+	uint8_t uuid[16];		/* its log's; 0: none was seen yet */
+	int suspect;			/* its name may be another folder's */
 	uint64_t stamp;			/* grows with each change */
 	uint64_t changed_ms;
 	uint64_t used;			/* when last, in sync's counting */
 	int dir, runs;			/* inotify's numbers, or -1 */
 	int dirty;
+	int rc;				/* how it was read last */
 	struct epd_fs_page *page;	/* ascending by name, each once */
 	size_t pages;
 	uint64_t paged;			/* stamp they are of; 0: of none */
@@ -64,9 +67,8 @@ struct epd_fs {
 	int wake;			/* an eventfd: there is something to be told */
 	int stale;			/* the list of workflows is */
 	int heard;			/* some are dirty by what inotify said */
-	uint64_t plus_ns;		/* no attributes are kept beyond this time */
-	uint64_t *cold;			/* nodes whose attributes are no more so */
-	size_t ncold, colds;
+	uint64_t *stale_ino;		/* nodes whose attributes are to be called back */
+	size_t nstale, stales;
 	struct epd_fs_stream events;
 	struct epd_fs_tongue *tongue;	/* tokenizers by model */
 	struct epd_fs_hands *hands;	/* what writes; NULL: nobody */
@@ -81,19 +83,33 @@ void epd_fs_sync(struct epd_fs *fs);
  * commands go by the path.  0, -ESTALE, -errno.
  */
 int epd_fs_same_store(const struct epd_fs *fs);
-/* A workflow as it is now.  EPD_ENOTHING, EPD_ECORRUPT, -errno. */
-int epd_fs_workflow(struct epd_fs *fs, const char *name,
+/* A workflow as it is now; EPD_ENOTHING.  EPD_ECORRUPT, -errno: *out is it. */
+int epd_fs_named(struct epd_fs *fs, const char *name,
     struct epd_fs_workflow **out, struct epd_why *why);
-/* The same with all its log taken in. */
-int epd_fs_followed(struct epd_fs *fs, const char *name,
+/* That in which at lies, and not one that has its name by now. */
+int epd_fs_workflow(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_fs_workflow **out, struct epd_why *why);
+/* Its watch.  EPD_ENOSTATE: nothing was written to it yet. */
+int epd_fs_watch(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_watch **out, struct epd_why *why);
+/* It with all its log taken in. */
+int epd_fs_followed(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_fs_workflow **out, struct epd_why *why);
+/* A number that is another when at's workflow has changed; 0: nobody says when. */
+uint64_t epd_fs_stamp(struct epd_fs *fs, const struct epd_fs_at *at);
+/*
+ * Take in what nobody says has changed as well.  1: some changes are not heard of,
+ * and who waits for them must look again.
+ */
+int epd_fs_look_around(struct epd_fs *fs);
 /* Why a state is there or as it is, as its log said; "". */
 const char *epd_fs_reason(const struct epd_fs_workflow *w, uint32_t state);
 /* All pages of the name, added up; the workflow has one that is in memory, if any is. */
 int epd_fs_page(struct epd_fs *fs, const struct epd_name *name,
     struct epd_fs_page *out, struct epd_fs_workflow **in);
-/* Names, ascending, each once.  Owns: the caller's. */
-int epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n);
+/* Names, of those in memory or all, ascending, each once.  Owns: the caller's. */
+int epd_fs_page_names(struct epd_fs *fs, int in_memory,
+    struct epd_name **out, size_t *n);
 /* A line for events, of a workflow too unless NULL. */
 void epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w,
     struct epd_span line);

@@ -1,59 +1,160 @@
 /* write.c - what changes the store, and all that a file system could but this cannot. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "fs/attr.h"
 #include "fs/hands.h"
 #include "fs/notice.h"
 
-/* What at shows, or the request is answered. */
-static int
-find(fuse_req_t req, fuse_ino_t ino, struct epd_fs_at *at)
+/*
+ * What may wait for a log's lock is done aside: a name made or removed, and all that
+ * has to do with a ctl.
+ */
+struct writing {
+	struct epd_fs_mount *m;
+	fuse_req_t req;
+	void (*fn)(struct writing *w);
+	struct epd_fs_handle *h;	/* or */
+	fuse_ino_t parent;
+	struct epd_fs_at dir;
+	pid_t who;
+	int late;			/* the mount ends */
+	size_t n;
+	char text[];			/* n bytes, or a name */
+};
+
+static void
+write_aside(void *arg, int late)
+{
+	struct writing *w = arg;
+
+	w->late = late;
+	w->fn(w);
+	epd_free(w);
+}
+
+/* Owns: w, which is answered and let go; NULL: no memory. */
+static void
+aside(fuse_req_t req, struct writing *w)
+{
+	if (w)
+		epd_fs_crew_do(w->m->crew, w->h ? w->h->at.workflow :
+		    w->dir.workflow, write_aside, w);
+	else
+		fuse_reply_err(req, ENOMEM);
+}
+
+static struct writing *
+writing(fuse_req_t req, void (*fn)(struct writing *w), const void *text,
+    size_t n)
+{
+	struct writing *w = epd_calloc(1, sizeof *w + n + 1);
+
+	if (!w)
+		return NULL;
+	w->m = epd_fs_mount_of(req);
+	w->req = req;
+	w->fn = fn;
+	w->who = fuse_req_ctx(req)->pid;
+	w->n = n;
+	memcpy(w->text, text, n);
+	return w;
+}
+
+/* ---- names ---- */
+
+static void
+name_aside(fuse_req_t req, fuse_ino_t parent, const char *name,
+    void (*fn)(struct writing *w))
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
+	struct writing *w;
+	struct epd_fs_at at;
 
-	if (!epd_fs_begin(m, ino, at)) {
+	if (!epd_fs_begin(m, parent, &at)) {
 		fuse_reply_err(req, ENOENT);
-		return -1;
+		return;
 	}
 	epd_fs_end(m);
-	if (!m->fs.o.read_only)
-		return 0;
-	fuse_reply_err(req, EROFS);
-	return -1;
+	if (m->fs.o.read_only) {
+		fuse_reply_err(req, EROFS);
+		return;
+	}
+	if ((w = writing(req, fn, name, strlen(name)))) {
+		w->parent = parent;
+		w->dir = at;
+	}
+	aside(req, w);
+}
+
+static void
+make(struct writing *w)
+{
+	int rc = w->late ? EPD_FS_TOO_LATE : epd_fs_mkdir(&w->m->fs, &w->dir,
+	    w->text);
+
+	epd_fs_call_back(w->m);
+	if (rc < 0)
+		epd_fs_fail(w->req, rc);
+	else
+		epd_fs_answer_entry(w->req, w->parent, w->text);
 }
 
 static void
 op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_at at;
-	int rc;
-
 	(void)mode;
-	if (find(req, parent, &at) < 0)
-		return;
-	rc = epd_fs_mkdir(&m->fs, &at, name);
-	epd_fs_call_back(m);
-	if (rc < 0)
-		epd_fs_fail(req, rc);
-	else
-		epd_fs_answer_entry(req, parent, name);
+	name_aside(req, parent, name, make);
+}
+
+static void
+unmake(struct writing *w)
+{
+	int rc = w->late ? EPD_FS_TOO_LATE : epd_fs_rmdir(&w->m->fs, &w->dir,
+	    w->text);
+
+	epd_fs_call_back(w->m);
+	fuse_reply_err(w->req, epd_errno(rc));
 }
 
 static void
 op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_at at;
+	name_aside(req, parent, name, unmake);
+}
 
-	int rc;
+/* ---- say and ctl ---- */
 
-	if (find(req, parent, &at) < 0)
-		return;
-	rc = epd_fs_rmdir(&m->fs, &at, name);
-	epd_fs_call_back(m);
-	fuse_reply_err(req, epd_errno(rc));
+/* With h, aside if that may wait.  -ENOMEM: it is not answered. */
+static int
+talk(fuse_req_t req, struct epd_fs_handle *h, void (*fn)(struct writing *w),
+    const void *text, size_t n)
+{
+	struct writing *w = writing(req, fn, text, n);
+
+	if (!w)
+		return -ENOMEM;
+	w->h = h;
+	if (h->at.kind == EPD_FS_CTL)
+		aside(req, w);
+	else
+		write_aside(w, 0);
+	return 0;
+}
+
+static void
+put(struct writing *w)
+{
+	ssize_t rc = w->late ? EPD_FS_TOO_LATE : epd_fs_talk_write(w->h->talk,
+	    w->text, w->n);
+
+	epd_fs_call_back(w->m);
+	if (rc < 0)
+		epd_fs_fail(w->req, (int)rc);
+	else
+		fuse_reply_write(w->req, (size_t)rc);
 }
 
 static void
@@ -61,34 +162,58 @@ op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size,
     off_t off, struct fuse_file_info *fi)
 {
 	struct epd_fs_handle *h = epd_fs_handle_of(fi);
-	ssize_t rc;
 
 	(void)ino;
 	(void)off;
-	if (!h->talk) {
+	if (!h->talk)
 		fuse_reply_err(req, EBADF);
-		return;
-	}
-	rc = epd_fs_talk_write(h->talk, buf, size);
-	epd_fs_call_back(epd_fs_mount_of(req));
-	if (rc < 0)
-		epd_fs_fail(req, (int)rc);
-	else
-		fuse_reply_write(req, (size_t)rc);
+	else if (talk(req, h, put, buf, size) < 0)
+		fuse_reply_err(req, ENOMEM);
+}
+
+static void
+flush(struct writing *w)
+{
+	int rc = w->late ? EPD_FS_TOO_LATE : epd_fs_talk_flush(w->h->talk,
+	    w->who);
+
+	epd_fs_call_back(w->m);
+	fuse_reply_err(w->req, epd_errno(rc));
 }
 
 static void
 op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct epd_fs_handle *h = epd_fs_handle_of(fi);
-	int rc = 0;
 
 	(void)ino;
-	if (h->talk) {
-		rc = epd_fs_talk_flush(h->talk);
-		epd_fs_call_back(epd_fs_mount_of(req));
-	}
-	fuse_reply_err(req, epd_errno(rc));
+	if (!h->talk)
+		fuse_reply_err(req, 0);
+	else if (talk(req, h, flush, "", 0) < 0)
+		fuse_reply_err(req, ENOMEM);
+}
+
+/* What is left of it is said now, though nobody hears how that goes. */
+static void
+let_go(struct writing *w)
+{
+	if (!w->late)
+		(void)epd_fs_talk_flush(w->h->talk, 0);
+	epd_fs_shut(w->m, w->h);
+	epd_fs_call_back(w->m);
+	fuse_reply_err(w->req, 0);
+}
+
+static void
+op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct epd_fs_handle *h = epd_fs_handle_of(fi);
+
+	(void)ino;
+	if (h->talk && talk(req, h, let_go, "", 0) == 0)
+		return;
+	epd_fs_shut(epd_fs_mount_of(req), h);
+	fuse_reply_err(req, 0);
 }
 
 static void
@@ -231,6 +356,7 @@ epd_fs_write_ops(struct fuse_lowlevel_ops *ops)
 	ops->rmdir = op_rmdir;
 	ops->write = op_write;
 	ops->flush = op_flush;
+	ops->release = op_release;
 	ops->fsync = op_fsync;
 	ops->setattr = op_setattr;
 	ops->unlink = op_unlink;

@@ -64,6 +64,21 @@ epd_alloc_aligned(size_t align, size_t n)
 	return p;
 }
 
+void *
+epd_grow(void *p, size_t n, size_t *cap, size_t each)
+{
+	const size_t more = *cap ? 2 * *cap : 32;
+	size_t bytes;
+
+	if (n < *cap)
+		return p;
+	if (more < *cap || __builtin_mul_overflow(more, each, &bytes) ||
+	    !(p = epd_realloc(p, bytes)))
+		return NULL;
+	*cap = more;
+	return p;
+}
+
 char *
 epd_strdup(const char *s)
 {

@@ -7,12 +7,18 @@
 #include "base/hash.h"
 
 #include <blake2.h>
+#include <errno.h>
 #include <string.h>
+#define XXH_STATIC_LINKING_ONLY	/* a state of ours */
 #include <xxhash.h>
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #endif
+
+#include "base/file.h"
+
+enum { PIECE = 65536 };		/* of a file: it stays in the cache */
 
 _Static_assert(sizeof(blake2b_state) <= sizeof((struct epd_namer *)0)->state,
     "a namer holds a BLAKE2b state");
@@ -163,6 +169,26 @@ uint64_t
 epd_xxh3_64(const void *p, size_t n)
 {
 	return XXH3_64bits(p, n);
+}
+
+int
+epd_xxh3_64_file(int fd, uint64_t off, uint64_t n, uint64_t *out)
+{
+	uint8_t piece[PIECE];
+	XXH3_state_t state;
+	ssize_t got = 0;
+
+	XXH3_INITSTATE(&state);
+	(void)XXH3_64bits_reset(&state);
+	for (; n; n -= (uint64_t)got, off += (uint64_t)got) {
+		got = epd_file_pread(fd, piece, n < PIECE ? (size_t)n : PIECE,
+		    off);
+		if (got <= 0)
+			return got < 0 ? (int)got : -ENODATA;
+		(void)XXH3_64bits_update(&state, piece, (size_t)got);
+	}
+	*out = XXH3_64bits_digest(&state);
+	return 0;
 }
 
 void

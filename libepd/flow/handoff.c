@@ -225,28 +225,18 @@ search_one(void *arg, const char *name)
 	return 0;
 }
 
-/* Call fn with the pair that a half in this store tells of. */
+/* Call fn with the pair that a half in a workflow tells of. */
 static int
-with_pair(struct epd_store *s, const uint8_t id[16],
+with_half(struct epd_store *s, const char *workflow, const uint8_t id[16],
     int (*fn)(struct epd_pair *p, const char *reason, struct epd_why *why),
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
-	struct search x = { .s = s, .id = id };
 	struct epd_workflow w;
 	struct epd_handoff h;
 	struct epd_pair p;
-	int rc = epd_workflow_each(s, search_one, &x);
+	int rc = epd_workflow_open(&w, s, workflow, !s->procs, why);
 
-	if (rc == 0 && !*x.workflow && x.failed)
-		return epd_why(why, x.failed, "%s", x.why.text);
-	if (rc == 0 && !*x.workflow)
-		rc = EPD_ENOTHING;
 	if (rc < 0)
-		return epd_why(why, rc, "%s", rc != EPD_ENOTHING ?
-		    epd_strerror(rc) : "no such hand-off in this store: it "
-		    "ended, was never begun, or is only prepared, and then "
-		    "its source alone knows of it");
-	if ((rc = epd_workflow_open(&w, s, x.workflow, !s->procs, why)) < 0)
 		return rc;
 	rc = epd_shard_handoff(w.shard, id, &h);
 	if (rc < 0)
@@ -260,6 +250,27 @@ with_pair(struct epd_store *s, const uint8_t id[16],
 	}
 	epd_workflow_close(&w);
 	return rc;
+}
+
+/* The same wherever in this store it is. */
+static int
+with_pair(struct epd_store *s, const uint8_t id[16],
+    int (*fn)(struct epd_pair *p, const char *reason, struct epd_why *why),
+    const char *reason, struct epd_handed *out, struct epd_why *why)
+{
+	struct search x = { .s = s, .id = id };
+	int rc = epd_workflow_each(s, search_one, &x);
+
+	if (rc == 0 && !*x.workflow && x.failed)
+		return epd_why(why, x.failed, "%s", x.why.text);
+	if (rc == 0 && !*x.workflow)
+		rc = EPD_ENOTHING;
+	if (rc < 0)
+		return epd_why(why, rc, "%s", rc != EPD_ENOTHING ?
+		    epd_strerror(rc) : "no such hand-off in this store: it "
+		    "ended, was never begun, or is only prepared, and then "
+		    "its source alone knows of it");
+	return with_half(s, x.workflow, id, fn, reason, out, why);
 }
 
 static int
@@ -381,6 +392,13 @@ epd_flow_handoff_show(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why)
 {
 	return with_pair(s, id, do_nothing, "", out, why);
+}
+
+int
+epd_flow_handoff_show_in(struct epd_store *s, const char *workflow,
+    const uint8_t id[16], struct epd_handed *out, struct epd_why *why)
+{
+	return with_half(s, workflow, id, do_nothing, "", out, why);
 }
 
 /* ---- all ---- */

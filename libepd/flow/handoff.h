@@ -68,6 +68,9 @@ int epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
 /* How it stands, nothing done. */
 int epd_flow_handoff_show(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why);
+/* The same of one that is known to have a half in a workflow. */
+int epd_flow_handoff_show_in(struct epd_store *s, const char *workflow,
+    const uint8_t id[16], struct epd_handed *out, struct epd_why *why);
 /* Every half in this store; a nonzero return stops and is returned. */
 int epd_flow_handoff_each(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_handed *h), void *arg,

@@ -307,24 +307,22 @@ epd_run_page(const struct epd_run *r, long i)
 	return r->piece[k].p + (size_t)(i - r->piece[k].first) * r->stride;
 }
 
-/* 1: its bytes are those that were summed.  0, -ENOMEM, -errno. */
+/* 1: its bytes are those that were summed.  0, -errno. */
 static int
 is_whole(struct epd_run *r, long i)
 {
-	const size_t n = (size_t)r->shape.bytes;
-	ssize_t got;
-	int same;
-	void *p;
+	const uint64_t n = r->shape.bytes;
+	uint64_t sum;
+	int rc;
 
 	if (r->fd < 0)
-		return epd_xxh3_64(epd_run_page(r, i), n) == r->entry[i].sum;
-	if (!(p = epd_malloc(n)))
-		return -ENOMEM;
-	got = epd_file_pread(r->fd, p, n, EPD_RUN_ALIGN +
-	    (uint64_t)(r->first + i) * r->stride);
-	same = got == (ssize_t)n && epd_xxh3_64(p, n) == r->entry[i].sum;
-	epd_free(p);
-	return got < 0 ? (int)got : same;
+		return epd_xxh3_64(epd_run_page(r, i), (size_t)n) ==
+		    r->entry[i].sum;
+	rc = epd_xxh3_64_file(r->fd, EPD_RUN_ALIGN +
+	    (uint64_t)(r->first + i) * r->stride, n, &sum);
+	if (rc == -ENODATA)
+		return 0;
+	return rc < 0 ? rc : sum == r->entry[i].sum;
 }
 
 int

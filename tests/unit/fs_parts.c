@@ -79,7 +79,7 @@ TEST(a_number_lives_as_long_as_it_is_looked_up)
 
 TEST(a_number_is_the_same_at_every_mount_and_another_for_another_life)
 {
-	struct epd_fs_at at = { .kind = EPD_FS_WORKFLOW, .salt = 1 };
+	struct epd_fs_at at = { .kind = EPD_FS_WORKFLOW, .life = 1 };
 	struct epd_fs_nodes a, b;
 	struct epd_fs_node *x, *y, *z;
 
@@ -93,9 +93,9 @@ TEST(a_number_is_the_same_at_every_mount_and_another_for_another_life)
 		y = epd_fs_node_take(&b, epd_fs_node(&b, 1), name, &at);
 		CHECK_INT(x->ino, y->ino);
 	}
-	at.salt = 2;
+	at.life = 2;
 	z = epd_fs_node_take(&a, epd_fs_node(&a, 1), "w1", &at);
-	at.salt = 1;
+	at.life = 1;
 	x = epd_fs_node_take(&a, epd_fs_node(&a, 1), "w1", &at);
 	CHECK(z != x && z->ino != x->ino);
 	epd_fs_nodes_close(&a);
