@@ -105,7 +105,7 @@ one_option(struct mounting *x, char *o)
 		c->config_path = v;
 	else if ((v = value_of(o, "tenant")))
 		c->tenant = v;
-	else if (!strcmp(o, "suid") || !strcmp(o, "dev"))
+	else if (!strcmp(o, "suid") || !strcmp(o, "dev") || strchr(o, '\\'))
 		cli_usage(c, "-o %s: not on a file system of this kind", o);
 	else if (*o && !is_idle(o))
 		epd_buf_fmt(&x->kernel, "%s%s", x->kernel.n ? "," : "", o);

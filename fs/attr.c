@@ -127,6 +127,8 @@ epd_fs_attr(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t ino,
 
 	if (rc == 0)
 		rc = size(fs, at, node, &bytes);
+	if (node)
+		node->gone = is_gone(rc);
 	if (rc == 0 && node) {
 		node->bytes = bytes;
 		node->changed_ms = changed;

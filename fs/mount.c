@@ -21,7 +21,8 @@
 #include "fs/pass.h"
 #include "fs/text.h"
 
-enum { THREADS = 16 };		/* one that comes and goes costs more than one that waits */
+/* One that comes and goes costs more than one that waits. */
+enum { THREADS = 16 };
 
 static int
 options(struct fuse_args *args, const struct epd_fs_options *o)
@@ -58,7 +59,7 @@ more_files(void)
 	}
 }
 
-/* The kernel asks for 128 KiB at a time unless it is told otherwise; root can. */
+/* The kernel asks for 128 KiB at a time unless it is told more; root can. */
 static void
 read_ahead(dev_t dev)
 {
@@ -77,6 +78,7 @@ static int
 is_place(const struct epd_fs_options *o, struct epd_why *why)
 {
 	struct stat st;
+	dev_t dev;
 
 	if (stat(o->mountpoint, &st) < 0)
 		return epd_why(why, -errno, "%s: %s", o->mountpoint,
@@ -84,6 +86,9 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 		    "epd-mount -u clears it" : strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return epd_why(why, -ENOTDIR, "%s: not a directory",
+		    o->mountpoint);
+	if (epd_fs_mounted(o->mountpoint, &dev))
+		return epd_why(why, -EBUSY, "%s: a store is mounted there",
 		    o->mountpoint);
 	if (access("/dev/fuse", F_OK) < 0)
 		return epd_why(why, EPD_EUNSUPPORTED, "no /dev/fuse here");

@@ -59,7 +59,7 @@ keeps(struct epd_fs_mount *m, struct epd_fs_node *n, int listed)
 	const int fixed = is_fixed(&n->at);
 	double keep = 0;
 
-	if (n->untold || !n->lookups)
+	if (n->untold || !n->lookups || n->gone)
 		return 0;
 	/* Nobody says when a feature goes. */
 	if (fixed && n->at.version)

@@ -27,7 +27,8 @@ struct epd_fs_node {
 	uint32_t opens;
 	struct epd_fs_at at;
 	uint64_t until_ns;		/* the kernel may show its attributes so long */
-	int untold;			/* its size could not be told when last asked */
+	int untold, gone;		/* when last asked: its size could not be
+					   told; it is only there while it is open */
 	uint64_t shown, seen;		/* a number of what it showed when last
 					   touched, as of a stamp */
 	uint64_t stamp, size;		/* size as of a stamp of what it shows; 0: none */

@@ -1,0 +1,221 @@
+# How long things are there, and that nothing is taken for another of its name.
+bats_require_minimum_version 1.5.0
+load helper
+
+@test "a workflow's number is its own from the first, and stays with its first record" {
+	mkdir "$m/workflows/new"
+	[ "$(ls -i "$m/workflows" | awk '$2 == "new" { print $1 }')" = \
+		"$(stat -c %i "$m/workflows/new")" ]
+	was=$(stat -c %i "$m/workflows/new")
+	(
+		cd "$m/workflows/new"
+		epd-prefill -q -w new -p hello >/dev/null
+		[ "$(cat states/s1/version)" = 1 ]
+		[ "$(/bin/pwd)" = "$m/workflows/new" ]
+	)
+	[ "$(stat -c %i "$m/workflows/new")" = "$was" ]
+	down
+	up
+	[ "$(ls -i "$m/workflows" | awk '$2 == "new" { print $1 }')" = "$was" ]
+	[ "$(stat -c %i "$m/workflows/new")" = "$was" ]
+}
+
+@test "workflows that change names take what they are with them" {
+	epd-prefill -q -w w2 -p 'of the second' >/dev/null
+	grep -q second "$m/workflows/w2/states/s1/text"
+	[ "$(wc -l <"$m/workflows/w2/log")" -eq 1 ]
+	epd-fork -q "$s" >/dev/null
+	[ "$(wc -l <"$m/workflows/w1/log")" -eq 2 ]
+	cd "$m/workflows/w1/states"
+	mv "$EPD_STORE/w/w1" "$EPD_STORE/w/x"
+	mv "$EPD_STORE/w/w2" "$EPD_STORE/w/w1"
+	mv "$EPD_STORE/w/x" "$EPD_STORE/w/w2"
+	[ "$(wc -l <"$m/workflows/w1/log")" -eq 1 ]
+	[ "$(wc -l <"$m/workflows/w2/log")" -eq 2 ]
+	[ "$(ls "$m/workflows/w2/states")" = $'s1\ns2' ]
+	# Where somebody is is no more where its name leads.
+	run ! mkdir s1/forks/wrong
+	run ! rmdir s1
+	run ! ls
+	cd "$BATS_TEST_TMPDIR"
+	mv "$EPD_STORE/w/w1" "$EPD_STORE/w/x"
+	mv "$EPD_STORE/w/w2" "$EPD_STORE/w/w1"
+	mv "$EPD_STORE/w/x" "$EPD_STORE/w/w2"
+	[ "$(epd-state ls -w w1)$(epd-state ls -w w2)" = $'w1/s1\nw1/s2w2/s1' ]
+}
+
+@test "who is in a workflow that was made anew acts on none" {
+	echo 'say hello' >"$S/s1/ctl"
+	cd "$S"
+	rm -r "$EPD_STORE/w/w1"
+	[ "$(epd-prefill -w w1 -p 'another one')" = w1/s1 ]
+	epd-fork -q w1/s1 >/dev/null
+	run ! mkdir s1/forks/wrong
+	run ! rmdir s2
+	run ! bash -c 'echo fork >s1/ctl'
+	run ! cat s1/text
+	cd "$BATS_TEST_TMPDIR"
+	[ "$(epd-state ls -w w1)" = $'w1/s1\nw1/s2' ]
+	[[ "$(cat "$S/s1/text")" = *another* ]]
+	[ "$(cat "$S/s1/reason")" = - ]
+}
+
+@test "what is open outlives its state" {
+	p=$(readlink -f "$S/s1/pages/0000")
+	cat "$S/s1/text" >text
+	cat "$p" >page
+	bytes=$(stat -c %s "$p")
+	exec 7<"$S/s1/text" 8<"$p" 9<"$S/s1/state.json"
+	rmdir "$S/s1"
+	cat <&7 | cmp - text
+	cat <&8 | cmp - page
+	[ "$(jq .version_id <&9)" -eq 1 ]
+	[ "$(stat -L -c '%h %s' /dev/fd/7)" = "0 $(stat -c %s text)" ]
+	[ "$(stat -L -c '%h %s' /dev/fd/8)" = "0 $bytes" ]
+	exec 7<&- 8<&- 9<&-
+	soon eval '! stat "$p" 2>/dev/null'
+}
+
+@test "with its state goes all that was seen of it" {
+	epd-fork -q "$s" >/dev/null
+	find "$S/" -ls >/dev/null
+	cat "$S/s2/versions/1/text" >/dev/null
+	epd-state release -q w1/s2
+	run ! stat "$S/s2/versions/1/text"
+	run ! stat "$S/s2/versions/1"
+	run ! stat "$S/s2/status"
+	stat "$S/s1/versions/1/text" >/dev/null
+	rmdir "$S/s1"
+	run ! cat "$S/s1/versions/1/tokens"
+	[ -z "$(ls "$S")" ]
+}
+
+@test "a feature that goes is there no more, and what of it is not kept has no bytes" {
+	f=$(readlink -f "$S/s1/features/0")
+	rm "$EPD_STORE"/features/??/*.blob
+	[ "$(stat -c %s "$f/blob")" -eq 0 ]
+	run ! cat "$f/blob"
+	ls -l "$f/" >/dev/null
+	rm -r "$EPD_STORE"/features/*
+	sleep 1.1		# nobody says when one goes
+	run ! stat "$f/image.png"
+	run ! ls "$f/"
+}
+
+@test "a mount is not hidden by another" {
+	run ! epd-mount "$m"
+	[[ "$output" = *'a store is mounted there'* ]]
+	[ "$(grep -c " $m fuse.epd" /proc/self/mounts)" -eq 1 ]
+	mkdir other
+	run -2 epd-mount -o '\suid' other
+}
+
+@test "who holds one workflow up holds up no other, and no reader" {
+	mkdir "$m/workflows/w2"
+	perl -e 'open my $f, "+<", shift or die;
+		# A write lock of the open file, F_OFD_SETLKW, on all of it.
+		my $lock = pack("s s x4 q q l x4", 1, 0, 0, 0, 0);
+		fcntl($f, 38, $lock) or die;
+		print "held\n"; close STDOUT; sleep 4' "$EPD_STORE/w/w1/lock" >held 3>&- &
+	holder=$!
+	soon test -s held
+	writers=
+	for _ in $(seq 24); do
+		bash -c 'echo "fork" 2>/dev/null >"$1"' - "$S/s1/ctl" 3>&- &
+		writers="$writers $!"
+	done
+	sleep 0.3
+	[ -e /proc/$holder ]
+	mkdir "$m/workflows/w3"
+	epd-prefill -q -w w2 -p hello >/dev/null
+	echo fork >"$m/workflows/w2/states/s1/ctl"
+	cat "$S/s1/text" "$m/workflows/w2/check" >/dev/null
+	[ -e /proc/$holder ]
+	wait $holder $writers
+	[ "$(ls "$S" | wc -l)" -eq 25 ]
+}
+
+@test "children write one turn with who opened it" {
+	{
+		echo one
+		/bin/echo two
+		echo three | cat
+	} >"$S/s1/say"
+	exec 8<>"$S/s1/ctl"
+	echo wait >&8
+	cat <&8
+	echo jobs >&8
+	[ "$(cat <&8 | wc -l)" -eq 1 ]
+	exec 8>&-
+	[[ "$(cat "$S/s1/text")" = *$'user: one\ntwo\nthree\n'* ]]
+	# The last that was closed ends what its opener did not.
+	bash -c 'exec 7>"$1"; (sleep 0.3; echo four; echo five) >&7 & exit 0' - "$S/s1/say"
+	soon grep -q 'four' "$S/s1/text"
+	soon grep -q '^five' "$S/s1/text"
+}
+
+@test "a state with a job is not let go of" {
+	down
+	EPD_ISA=scalar EPD_THREADS=1 up
+	exec 8<>"$S/s1/ctl"
+	echo decode n 200 ignore-eos >&8
+	run ! rmdir "$S/s1"
+	[[ "$output" = *busy* ]]
+	run ! bash -c 'echo release >&8'
+	run ! bash -c 'echo abort why >&8'
+	cat <&8 >answers
+	grep -q 'release: j1 is not over: wait for it or cancel it' answers
+	echo cancel j1 >&8
+	echo wait j1 >&8
+	cat <&8
+	echo release >&8
+	exec 8>&-
+	[ ! -e "$S/s1" ]
+}
+
+@test "words that no verb takes are refused" {
+	exec 8<>"$S/s1/ctl"
+	for line in 'fork 1 2 3' 'fork @1 @1' 'jobs all' 'help me' 'handoff to here' \
+		'handoff plan to'; do
+		run ! bash -c "echo $line >&8"
+	done
+	[ "$(cat <&8 | wc -l)" -eq 6 ]
+	exec 8>&-
+	[ "$(epd-state ls)" = w1/s1 ]
+}
+
+@test "answers that nobody reads are kept up to a bound" {
+	exec 8<>"$S/s1/ctl"
+	for _ in $(seq 40); do
+		printf 'jobs\nhelp\n%.0s' $(seq 500) >&8
+	done
+	cat <&8 >answers
+	exec 8>&-
+	[ "$(stat -c %s answers)" -le $((9 << 20)) ]
+	tail -1 answers | grep -q '^help'
+}
+
+# The child of a process has so many inotify watches.
+listens() {
+	[ "$(cat /proc/"$(pgrep -P "$1")"/fdinfo/* 2>/dev/null |
+		grep -c '^inotify wd')" -ge "$2" ]
+}
+
+@test "inotify hears of the first change, and of many at once" {
+	command -v inotifywait >/dev/null || skip 'no inotifywait'
+	timeout 20 inotifywait -q -e modify "$S/s1/epoch" >heard 3>&- &
+	p=$!
+	soon listens $p 1
+	epd-fork -q -n 99 "$s" >/dev/null
+	wait $p
+	grep -q MODIFY heard
+	timeout 20 inotifywait -q -m -r -e modify --include '/status$' "$S/" \
+		>heard2 2>/dev/null 3>&- &
+	p=$!
+	soon listens $p 200
+	sleep 1
+	for i in $(seq 100); do echo "w1/s$i"; done | xargs epd-state abort -q --reason why
+	soon eval '[ "$(sort -u heard2 | wc -l)" -eq 100 ]'
+	kill $p
+	wait $p || true
+}
