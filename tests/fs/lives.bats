@@ -219,3 +219,42 @@ listens() {
 	kill $p
 	wait $p || true
 }
+
+@test "where inotify cannot be had changes are seen all the same" {
+	unshare -Urm true 2>/dev/null || skip 'no namespaces of users'
+	down
+	cat >deaf <<-'END'
+		echo "$2" >/proc/sys/user/max_inotify_instances &&
+			echo "$3" >/proc/sys/user/max_inotify_watches || exit 9
+		epd-mount "$1" || exit 8
+		cd "$1/workflows/w1" || exit
+		exec 7<events
+		timeout 20 tail -n +1 -f events >../../../heard &
+		mkdir states/s1/forks/one || exit
+		ls states
+		epd-fork -q w1/s1 >/dev/null
+		ls states
+		epd-prefill -q -w w2 -p more >/dev/null
+		cat ../w2/states/s1/version
+		for i in $(seq 100); do
+			grep -c '"fork"' ../../../heard | grep -qx 2 && break
+			sleep 0.1
+		done
+		grep -c '"fork"' ../../../heard
+		kill %1
+		exec 7<&-
+		cd /
+		epd-mount -u "$1"
+	END
+	k=2
+	for limits in '0 99' '9 0' '9 2'; do
+		rc=0
+		# shellcheck disable=SC2086
+		got=$(unshare -Urm bash deaf "$m" $limits 3>&- | tr '\n' ' ') || rc=$?
+		[ $rc -ne 9 ] || skip 'no limits to set'
+		[ "$got" = "s1 s$k s1 s$k s$((k + 1)) 1 2 " ]
+		epd-state release -q w1/s$k w1/s$((k + 1)) w2/s1
+		rm -r "$EPD_STORE/w/w2"
+		k=$((k + 2))
+	done
+}
