@@ -61,7 +61,7 @@ unlearn(struct epd_fs_workflow *w)
 	epd_fs_stream_free(&w->events);
 	w->reason = NULL;
 	w->page = NULL;
-	w->reasons = w->pages = 0;
+	w->reasons = w->reasons_cap = w->pages = 0;
 	w->paged = w->told = w->changed_ms = 0;
 }
 
@@ -176,13 +176,12 @@ keep_reason(struct epd_fs_workflow *w, const struct epd_record *r)
 		memmove(w->reason, w->reason + w->reasons,
 		    w->reasons * sizeof *w->reason);
 	}
-	if (!(w->reasons & (w->reasons + 1)) && (p = epd_realloc(w->reason,
-	    (2 * w->reasons + 2) * sizeof *p)))
-		w->reason = p;
-	else if (!(w->reasons & (w->reasons + 1))) {
+	p = epd_grow(w->reason, w->reasons, &w->reasons_cap, sizeof *p);
+	if (!p) {
 		epd_free(text);
 		return;
 	}
+	w->reason = p;
 	w->reason[w->reasons++] = (struct epd_fs_reason){
 		r->count ? r->first : r->state, r->count ? r->count : 1, text,
 	};

@@ -46,7 +46,7 @@ struct epd_fs_workflow {
 	uint64_t paged;			/* stamp they are of; 0: of none */
 	struct epd_fs_stream log, events;
 	struct epd_fs_reason *reason;	/* as they were given */
-	size_t reasons;
+	size_t reasons, reasons_cap;
 };
 
 struct epd_fs {

@@ -104,15 +104,9 @@ list_name(void *arg, const char *name)
 	epd_hex_format(again, f.fp.b, EPD_NAME);
 	if (strcmp(again, hex) || strncmp(hex, l->fan, 2))
 		return 0;
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-
-		more = epd_realloc(l->at, cap * sizeof *more);
-		if (!more)
-			return -ENOMEM;
-		l->at = more;
-		l->cap = cap;
-	}
+	if (!(more = epd_grow(l->at, l->n, &l->cap, sizeof *more)))
+		return -ENOMEM;
+	l->at = more;
 	l->at[l->n++] = f;
 	return 0;
 }

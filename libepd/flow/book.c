@@ -22,15 +22,11 @@
 static int
 push(struct epd_chain *c, uint64_t node)
 {
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? 2 * c->cap : 64;
-		void *p = epd_realloc(c->node, cap * sizeof *c->node);
+	void *p = epd_grow(c->node, c->n, &c->cap, sizeof *c->node);
 
-		if (!p)
-			return -ENOMEM;
-		c->node = p;
-		c->cap = cap;
-	}
+	if (!p)
+		return -ENOMEM;
+	c->node = p;
 	c->node[c->n++] = node;
 	return 0;
 }
@@ -88,15 +84,11 @@ gather(struct epd_book *b, struct epd_shard *s)
 	int rc;
 
 	while ((rc = epd_shard_outline_next(s, o.node, &o)) == 0) {
-		if (b->n == cap) {
-			size_t more = cap ? 2 * cap : 64;
-			void *p = epd_realloc(b->node, more * sizeof *b->node);
+		void *p = epd_grow(b->node, b->n, &cap, sizeof *b->node);
 
-			if (!p)
-				return -ENOMEM;
-			b->node = p;
-			cap = more;
-		}
+		if (!p)
+			return -ENOMEM;
+		b->node = p;
 		b->node[b->n++] = (struct epd_book_node){
 			.node = o.node, .parent = o.parent,
 			.first = UINT32_MAX,

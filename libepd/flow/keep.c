@@ -157,15 +157,11 @@ remember(void *arg, uint64_t node)
 		return rc;
 	rc = epd_shard_node(x->s, node, &v);
 	for (uint32_t i = 0; rc == 0 && i < v.nimages; i++) {
-		if (g->needs == g->cap) {
-			size_t cap = g->cap ? 2 * g->cap : 64;
-			void *p = epd_realloc(g->need, cap * sizeof *g->need);
+		void *p = epd_grow(g->need, g->needs, &g->cap, sizeof *g->need);
 
-			if (!p)
-				return -ENOMEM;
-			g->need = p;
-			g->cap = cap;
-		}
+		if (!p)
+			return -ENOMEM;
+		g->need = p;
 		g->need[g->needs++] = v.images[i].fp;
 	}
 	return rc;

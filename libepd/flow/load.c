@@ -32,15 +32,11 @@ struct chain {
 static int
 push(struct chain *c, const struct epd_version *v)
 {
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? 2 * c->cap : 64;
-		void *p = epd_realloc(c->link, cap * sizeof *c->link);
+	void *p = epd_grow(c->link, c->n, &c->cap, sizeof *c->link);
 
-		if (!p)
-			return -ENOMEM;
-		c->link = p;
-		c->cap = cap;
-	}
+	if (!p)
+		return -ENOMEM;
+	c->link = p;
 	c->link[c->n++] = (struct link){
 		.node = v->node, .first = v->first_page, .npages = v->npages,
 	};

@@ -43,12 +43,8 @@ gather(struct epd_shard *s, struct node **out, size_t *n)
 	while ((rc = epd_shard_outline_next(s, o.node, &o)) == 0) {
 		uint32_t heads, children;
 		struct epd_glance g;
-		void *p = v;
+		void *p = epd_grow(v, *n, &cap, sizeof *v);
 
-		if (*n == cap) {
-			cap = cap ? 2 * cap : 64;
-			p = epd_realloc(v, cap * sizeof *v);
-		}
 		if (!p) {
 			rc = -ENOMEM;
 			break;

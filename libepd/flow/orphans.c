@@ -18,15 +18,11 @@ enum { MOMENT_MS = 200 };
 int
 epd_run_ids_add(struct epd_run_ids *l, uint64_t run)
 {
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		void *p = epd_realloc(l->v, cap * sizeof *l->v);
+	void *p = epd_grow(l->v, l->n, &l->cap, sizeof *l->v);
 
-		if (!p)
-			return -ENOMEM;
-		l->v = p;
-		l->cap = cap;
-	}
+	if (!p)
+		return -ENOMEM;
+	l->v = p;
 	l->v[l->n++] = run;
 	return 0;
 }

@@ -33,20 +33,15 @@ found(void *arg, const char *name)
 	struct found *f = arg;
 	struct stat st;
 	uint64_t run;
+	void *p;
 
 	if (epd_run_parse(name, &run) ||
 	    fstatat(f->dirfd, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode))
 		return 0;
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 64;
-		void *p = epd_realloc(f->v, cap * sizeof *f->v);
-
-		if (!p)
-			return -ENOMEM;
-		f->v = p;
-		f->cap = cap;
-	}
+	if (!(p = epd_grow(f->v, f->n, &f->cap, sizeof *f->v)))
+		return -ENOMEM;
+	f->v = p;
 	f->v[f->n++] = (struct file){
 		.run = run, .bytes = (uint64_t)st.st_blocks * 512,
 		.ino = st.st_ino, .names = st.st_nlink ? st.st_nlink : 1,

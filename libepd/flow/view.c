@@ -176,16 +176,11 @@ static int
 plant(void *arg, const struct epd_state_line *l)
 {
 	struct forest *f = arg;
+	void *p = epd_grow(f->v, f->n, &f->cap, sizeof *f->v);
 
-	if (f->n == f->cap) {
-		size_t cap = f->cap ? 2 * f->cap : 64;
-		void *p = epd_realloc(f->v, cap * sizeof *f->v);
-
-		if (!p)
-			return -ENOMEM;
-		f->v = p;
-		f->cap = cap;
-	}
+	if (!p)
+		return -ENOMEM;
+	f->v = p;
 	f->v[f->n] = *l;
 	f->v[f->n++].workflow = NULL;
 	return 0;

@@ -406,20 +406,15 @@ collect(void *arg, const char *name)
 {
 	struct names *l = arg;
 	struct stat st;
+	void *v;
 
 	/* What is no folder is no workflow: check tells of it. */
 	if (!epd_workflow_name_ok(name) || (fstatat(l->dirfd, name, &st,
 	    AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)))
 		return 0;
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 64;
-		void *v = epd_realloc(l->v, cap * sizeof *l->v);
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->cap = cap;
-	}
+	if (!(v = epd_grow(l->v, l->n, &l->cap, sizeof *l->v)))
+		return -ENOMEM;
+	l->v = v;
 	snprintf(l->v[l->n++], EPD_WORKFLOW, "%s", name);
 	return 0;
 }

@@ -55,15 +55,9 @@ walk_file(void *arg, const char *name)
 	    fstatat(k->dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISREG(st.st_mode))
 		return 0;
-	if (k->n == k->cap) {
-		size_t cap = k->cap ? 2 * k->cap : 64;
-
-		f = epd_realloc(k->at, cap * sizeof *f);
-		if (!f)
-			return -ENOMEM;
-		k->at = f;
-		k->cap = cap;
-	}
+	if (!(f = epd_grow(k->at, k->n, &k->cap, sizeof *f)))
+		return -ENOMEM;
+	k->at = f;
 	f = &k->at[k->n++];
 	if (epd_run_parse(name, &f->run))
 		f->run = 0;

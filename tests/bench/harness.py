@@ -27,7 +27,10 @@ class Bench:
         self.others = Others()
 
     def clean(self):
-        """The memory folder of a store that is gone goes by another's gc."""
+        """The memory folders of stores that are gone go by another's gc."""
+        for name in os.listdir(self.tmp):
+            if os.path.exists(os.path.join(self.tmp, name, "store")):
+                shutil.rmtree(os.path.join(self.tmp, name))
         shutil.rmtree(self.store, ignore_errors=True)
         try:
             self.wall(self.bin("epd-state"), "gc", "--store",

@@ -3,8 +3,9 @@
  *
  *	mount fill STORE PAGES BYTES
  *		a state of so many pages, each of so many bytes
- *	mount read DIR ROUNDS
- *		every file of a directory read whole; seconds a round
+ *	mount read|held DIR ROUNDS
+ *		every file of a directory read whole, opened each time or once
+ *		and for all; seconds a round
  *	mount stat DIR SECONDS
  *		its first thousand files, over and over; stats a second
  *	mount copy DIR TO
@@ -126,38 +127,52 @@ files(const char *path)
 	return f;
 }
 
+static int
+opened(const struct files *f, long i)
+{
+	int fd = openat(f->dir, f->name[i], O_RDONLY);
+
+	must(fd < 0 ? -1 : 0, f->name[i]);
+	return fd;
+}
+
 static uint64_t
-whole(const struct files *f, long i, int to)
+whole(int fd, int to)
 {
 	static char buf[CHUNK];
-	int fd = openat(f->dir, f->name[i], O_RDONLY);
 	uint64_t sum = 0;
 	ssize_t n;
 
-	must(fd < 0 ? -1 : 0, f->name[i]);
-	while ((n = read(fd, buf, sizeof buf)) > 0) {
+	while ((n = pread(fd, buf, sizeof buf, (off_t)sum)) > 0) {
 		if (to >= 0 && write(to, buf, (size_t)n) != n)
 			must(-1, "write");
 		sum += (uint64_t)n;
 	}
-	must((int)n, f->name[i]);
-	close(fd);
+	must((int)n, "read");
 	return sum;
 }
 
 static void
-read_all(const char *path, int rounds)
+read_all(const char *path, int rounds, int hold)
 {
 	struct files f = files(path);
+	int *held = calloc((size_t)f.n + 1, sizeof *held), fd;
 	uint64_t bytes = 0;
+
+	for (long i = 0; hold && i < f.n; i++)
+		held[i] = opened(&f, i);
 
 	printf("{\"read\":[");
 	for (int k = 0; k < rounds; k++) {
 		double t = now();
 
 		bytes = 0;
-		for (long i = 0; i < f.n; i++)
-			bytes += whole(&f, i, -1);
+		for (long i = 0; i < f.n; i++) {
+			fd = hold ? held[i] : opened(&f, i);
+			bytes += whole(fd, -1);
+			if (!hold)
+				close(fd);
+		}
 		printf("%s%.6g", k ? "," : "", now() - t);
 	}
 	printf("],\"files\":%ld,\"bytes\":%llu}\n", f.n,
@@ -188,12 +203,13 @@ copy(const char *path, const char *to)
 	must(mkdir(to, 0700), to);
 	for (long i = 0; i < f.n; i++) {
 		char name[512];
-		int fd;
+		int fd, from = opened(&f, i);
 
 		snprintf(name, sizeof name, "%s/%s", to, f.name[i]);
 		fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600);
 		must(fd < 0 ? -1 : 0, name);
-		whole(&f, i, fd);
+		whole(from, fd);
+		close(from);
 		close(fd);
 	}
 }
@@ -203,8 +219,9 @@ main(int argc, char **argv)
 {
 	if (argc == 5 && !strcmp(argv[1], "fill"))
 		fill(argv[2], atol(argv[3]), strtoull(argv[4], NULL, 10));
-	else if (argc == 4 && !strcmp(argv[1], "read"))
-		read_all(argv[2], atoi(argv[3]));
+	else if (argc == 4 && (!strcmp(argv[1], "read") ||
+	    !strcmp(argv[1], "held")))
+		read_all(argv[2], atoi(argv[3]), *argv[1] == 'h');
 	else if (argc == 4 && !strcmp(argv[1], "stat"))
 		stats(argv[2], atof(argv[3]));
 	else if (argc == 4 && !strcmp(argv[1], "copy"))

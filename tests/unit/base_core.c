@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -230,6 +231,28 @@ TEST(alloc_hook_refuses_and_nothing_gives_memory)
 	epd_buf_free(&b);
 }
 
+TEST(arrays_grow_and_keep_what_they_hold)
+{
+	struct nth f = { 0, 0 };
+	size_t cap = 0, huge = SIZE_MAX / 4;
+	uint32_t *v = NULL, *p;
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		v = epd_grow(v, i, &cap, sizeof *v);
+		CHECK(v && cap > i && cap <= 2 * i + 32);
+		v[i] = i;
+	}
+	for (uint32_t i = 0; i < 1000; i++)
+		CHECK_INT(v[i], i);
+	epd_alloc_hook(refuse_nth, &f);
+	CHECK(epd_grow(v, cap - 1, &cap, sizeof *v) == v);
+	p = epd_grow(v, cap, &cap, sizeof *v);
+	epd_alloc_hook(NULL, NULL);
+	CHECK(!p && cap == 1024 && v[999] == 999);
+	CHECK(!epd_grow(v, huge, &huge, 8));
+	epd_free(v);
+}
+
 /* Expected by Python: hashlib.blake2b(encoding, digest_size=32). */
 TEST(namer_is_blake2b_of_labelled_parts)
 {
@@ -311,6 +334,31 @@ TEST(xxh3_vectors)
 	epd_hex_format(hex, h, 16);
 	CHECK_STR(hex, "06b05ab6733a618578af5f94892f3950");
 	CHECK(epd_xxh3_64("abc", 3) == 0x78af5f94892f3950u);
+}
+
+TEST(xxh3_of_a_file_is_that_of_its_bytes)
+{
+	static uint8_t bytes[200000];
+	static const size_t from[] = { 0, 1, 4095, 65536, 199999, 200000 };
+	char path[] = "/tmp/epd-xxh3.XXXXXX";
+	int fd = mkstemp(path);
+	uint64_t sum;
+
+	CHECK(fd >= 0);
+	unlink(path);
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (uint8_t)(i * i >> 3);
+	CHECK_INT(write(fd, bytes, sizeof bytes), sizeof bytes);
+	for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+		for (size_t k = i; k < sizeof from / sizeof *from; k++) {
+			CHECK_INT(epd_xxh3_64_file(fd, from[i], from[k] -
+			    from[i], &sum), 0);
+			CHECK(sum == epd_xxh3_64(bytes + from[i], from[k] -
+			    from[i]));
+		}
+	CHECK_INT(epd_xxh3_64_file(fd, 1, sizeof bytes, &sum), -ENODATA);
+	close(fd);
+	CHECK_INT(epd_xxh3_64_file(-1, 0, 1, &sum), -EBADF);
 }
 
 TEST(clock_runs_and_can_be_set)

@@ -20,19 +20,14 @@ static const char *const tokens_spelled[] = {
 static void
 mark(struct epd_prompt *p, size_t n, int32_t id, int image)
 {
-	if (p->marks == p->cap) {
-		size_t cap = p->cap ? 2 * p->cap : 16;
-		struct epd_prompt_mark *v;
+	struct epd_prompt_mark *v = epd_grow(p->mark, p->marks, &p->cap,
+	    sizeof *v);
 
-		v = cap > SIZE_MAX / sizeof *v ? NULL :
-		    epd_realloc(p->mark, cap * sizeof *v);
-		if (!v) {
-			p->failed = 1;
-			return;
-		}
-		p->mark = v;
-		p->cap = cap;
+	if (!v) {
+		p->failed = 1;
+		return;
 	}
+	p->mark = v;
 	p->mark[p->marks++] = (struct epd_prompt_mark){
 		.at = p->text.n, .n = n, .id = id, .image = image,
 	};
