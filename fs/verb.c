@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -82,20 +83,52 @@ branch(struct epd_fs_call *c, struct epd_fork_request *f)
 	return rc;
 }
 
+/* Digits alone, of a number below 10^18. */
+static int
+is_number(const char *w, uint64_t *out)
+{
+	const size_t n = strspn(w, "0123456789");
+
+	*out = strtoull(w, NULL, 10);
+	return n && n <= 18 && !w[n];
+}
+
+/* A word of fork; each comes once.  many: how many was said. */
+static int
+fork_word(struct epd_fs_call *c, struct epd_fork_request *f, int *many,
+    const char *w, char **rest)
+{
+	const char *seed;
+	uint32_t n;
+
+	if (!strcmp(w, "replace") && !f->replace) {
+		f->replace = 1;
+	} else if (!strcmp(w, "seed") && !f->has_seed) {
+		seed = word(rest);
+		f->has_seed = 1;
+		if (!seed || !is_number(seed, &f->seed))
+			return epd_why(&c->why, -EINVAL, "seed: which?");
+	} else if (epd_fs_number(w, "", &n) == 0 && !*many) {
+		f->branches = n;
+		*many = 1;
+	} else if (epd_fs_number(w, "@", &n) == 0 && n && !f->from.version) {
+		f->from.version = n;
+	} else {
+		return epd_why(&c->why, -EINVAL, "'%.40s' is none of how many, "
+		    "@VERSION, seed N and replace", w);
+	}
+	return 0;
+}
+
 static int
 do_fork(struct epd_fs_call *c, char *rest)
 {
 	struct epd_fork_request f = { .branches = 1 };
-	int many = 0, at = 0;
+	int rc = 0, many = 0;
 
-	for (char *w; (w = word(&rest));)
-		if (!strcmp(w, "replace"))
-			f.replace = 1;
-		else if ((epd_fs_number(w, "", &f.branches) < 0 || many++) &&
-		    (epd_fs_number(w, "@", &f.from.version) < 0 || at++))
-			return epd_why(&c->why, -EINVAL, "'%.40s' is neither "
-			    "how many, @VERSION nor replace", w);
-	return branch(c, &f);
+	for (char *w; rc == 0 && (w = word(&rest));)
+		rc = fork_word(c, &f, &many, w, &rest);
+	return rc < 0 ? rc : branch(c, &f);
 }
 
 static int
@@ -392,7 +425,7 @@ static const struct verb {
 	int (*fn)(struct epd_fs_call *c, char *rest);
 	int always;		/* though the state is there no more */
 } verbs[] = {
-	{ "fork", "[N] [@V] [replace]", "branches of it; their names", do_fork,
+	{ "fork", "[N] [@V] [seed N] [replace]", "branches of it; their names", do_fork,
 	    0 },
 	{ "rollback", "V", "a branch that begins at version V", do_rollback,
 	    0 },

@@ -175,13 +175,23 @@ load helper
 
 @test "words that no verb takes are refused" {
 	exec 8<>"$S/s1/ctl"
-	for line in 'fork 1 2 3' 'fork @1 @1' 'jobs all' 'help me' 'handoff to here' \
+	for line in 'fork 1 2 3' 'fork @1 @1' 'fork seed' 'fork seed x' 'jobs all' 'help me' 'handoff to here' \
 		'handoff plan to'; do
 		run ! bash -c "echo $line >&8"
 	done
-	[ "$(cat <&8 | wc -l)" -eq 6 ]
+	[ "$(cat <&8 | wc -l)" -eq 8 ]
 	exec 8>&-
 	[ "$(epd-state ls)" = w1/s1 ]
+}
+
+@test "branches of one seed draw the same, here and by the command" {
+	[ "$(printf 'fork 2 seed 7\n' | tee "$S/s1/ctl" >/dev/null; ls "$S" | wc -l)" -eq 3 ]
+	epd-fork -q -s 7 "$s" >/dev/null
+	for n in 2 3 4; do
+		epd-decode -q -n 16 --temp 2 --top-k 0 --top-p 1 --ignore-eos -s 5 w1/s$n
+	done >/dev/null
+	[ "$(cat "$S/s2/tokens")" = "$(cat "$S/s4/tokens")" ]
+	[ "$(cat "$S/s2/tokens")" != "$(cat "$S/s3/tokens")" ]
 }
 
 @test "answers that nobody reads are kept up to a bound" {

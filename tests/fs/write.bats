@@ -164,7 +164,7 @@ speaks() {
 		exec 7>&-
 	done <<-'END'
 	frok|Invalid argument|frok: no such verb; help*
-	fork x|Invalid argument|fork: 'x' is neither*
+	fork x|Invalid argument|fork: 'x' is none of*
 	fork 0|Invalid argument|fork: 0 branches*
 	fork @9|No such file|fork: s1: it has no version @9
 	rollback|Invalid argument|rollback: to which version?
