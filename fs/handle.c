@@ -77,6 +77,20 @@ settle(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
 	return k->text(fs, &h->at, &h->text, why);
 }
 
+/* What is read without the lock goes by a workflow's name: is it still at's? */
+static int
+is_meant(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_why *why)
+{
+	struct epd_fs_workflow *w;
+	int rc;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = epd_fs_workflow(fs, at, &w, why);
+	pthread_mutex_unlock(&fs->lock);
+	return rc == EPD_ENOTHING ? rc : 0;
+}
+
 int
 epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
     const struct epd_fs_at *at, uint64_t ino, struct epd_why *why)
@@ -90,7 +104,9 @@ epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
 	if (k->how & EPD_FS_WRITES) {
 		rc = epd_fs_talk_open(&h->talk, fs, at);
 	} else if (k->how & EPD_FS_ASIDE) {
-		rc = k->text(fs, at, &h->text, why);
+		rc = is_meant(fs, at, why);
+		if (rc == 0)
+			rc = k->text(fs, at, &h->text, why);
 	} else {
 		pthread_mutex_lock(&fs->lock);
 		epd_fs_sync(fs);
