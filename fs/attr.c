@@ -34,6 +34,18 @@ state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 }
 
 static int
+handoff_stands(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	struct epd_handoff h;
+	struct epd_watch *w;
+	int rc = epd_fs_watch(fs, at, &w, NULL);
+
+	if (rc == 0)
+		rc = epd_shard_handoff(epd_watch_shard(w), at->id.b, &h);
+	return rc == -ENOENT ? EPD_ENOTHING : rc;
+}
+
+static int
 times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
     uint64_t *changed, uint32_t *links)
 {
@@ -59,12 +71,23 @@ times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 	default:
 		break;
 	}
+	if (at->kind == EPD_FS_CHILD) {
+		struct epd_fs_at child = *at;
+
+		/* The link is there for as long as what it leads to. */
+		child.state = at->index;
+		if ((rc = state_times(fs, &child, made, changed)) < 0)
+			return rc;
+	}
 	if (at->state)
 		return state_times(fs, at, made, changed);
+	if (*at->workflow && !epd_name_zero(&at->id) &&
+	    (rc = handoff_stands(fs, at)) < 0)
+		return rc;
 	if (*at->workflow) {
 		rc = epd_fs_workflow(fs, at, &w, NULL);
-		if (rc == 0 && w->changed_ms)
-			*changed = w->changed_ms;
+		if (rc == 0 && (w->changed_ms || w->made_ms))
+			*changed = w->changed_ms ? w->changed_ms : w->made_ms;
 		/* One that is damaged is there all the same. */
 		return rc == EPD_ENOTHING ? rc : 0;
 	}
@@ -88,8 +111,13 @@ size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
 	int rc = -EAGAIN;
 
 	*out = 0;
-	if (k->size && (rc = k->size(fs, at, out)) != -EAGAIN)
+	if (k->size)
+		rc = k->size(fs, at, out);
+	if (node)
+		node->untold = k->size && rc == -EAGAIN;
+	if (rc != -EAGAIN)
 		return rc;
+	*out = 0;
 	if (!k->text || k->how & EPD_FS_ASIDE)
 		return 0;
 	if (node && now && node->stamp == now) {
@@ -180,27 +208,50 @@ value(const struct epd_fs_page *p, const char *name, struct epd_buf *out)
 		epd_buf_fmt(out, "%u", p->states);
 }
 
+int
+epd_fs_xattr_waits(const struct epd_fs_at *at, const char *name)
+{
+	return epd_fs_kind(at->kind)->how & EPD_FS_ASIDE && (!*name ||
+	    !strcmp(name, PREFIX "error"));
+}
+
+static int
+page_trouble(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_why *why)
+{
+	struct epd_fs_workflow *w;
+	struct epd_pin *pin = NULL;
+	struct epd_fs_page p;
+	int rc = epd_fs_page(fs, &at->id, &p, &w);
+
+	if (rc == 0 && w->watch)
+		rc = epd_watch_pin(w->watch, p.node, p.k, &pin, why);
+	epd_pin_free(pin);
+	return rc;
+}
+
 /* Why it cannot be read, if it cannot. */
 static int
 trouble(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_buf *out)
 {
 	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
-	struct epd_fs_workflow *w;
+	const int aside = k->how & EPD_FS_ASIDE;
 	struct epd_why why = {{0}};
-	struct epd_pin *pin = NULL;
-	struct epd_fs_page p;
 	struct epd_buf b = {0};
 	int rc = 0;
 
-	if (at->kind == EPD_FS_PAGE) {
-		rc = epd_fs_page(fs, &at->id, &p, &w);
-		if (rc == 0 && w->watch)
-			rc = epd_watch_pin(w->watch, p.node, p.k, &pin, &why);
-		epd_pin_free(pin);
-	} else if (k->text && !(k->how & EPD_FS_ASIDE)) {
+	/* Of a proof one reads why it could not be. */
+	if (at->kind == EPD_FS_CHECK)
+		return -ENODATA;
+	if (!aside)
+		pthread_mutex_lock(&fs->lock);
+	if (at->kind == EPD_FS_PAGE)
+		rc = page_trouble(fs, at, &why);
+	else if (k->text)
 		rc = k->text(fs, at, &b, &why);
-		epd_buf_free(&b);
-	}
+	if (!aside)
+		pthread_mutex_unlock(&fs->lock);
+	epd_buf_free(&b);
 	if (rc >= 0)
 		return -ENODATA;
 	epd_buf_str(out, *why.text ? why.text : epd_strerror(rc));
@@ -226,7 +277,10 @@ epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
 		return trouble(fs, at, out);
 	if (at->kind != EPD_FS_PAGE)
 		return -ENODATA;
-	if ((rc = epd_fs_page(fs, &at->id, &p, &w)) < 0)
+	pthread_mutex_lock(&fs->lock);
+	rc = epd_fs_page(fs, &at->id, &p, &w);
+	pthread_mutex_unlock(&fs->lock);
+	if (rc < 0)
 		return rc;
 	value(&p, name, out);
 	return out->failed ? -ENOMEM : out->n > had ? 0 : -ENODATA;

@@ -1,4 +1,7 @@
-/* crew.c - a list of what waits, and threads that take the first that may be done. */
+/*
+ * crew.c - a list of what is to be done, and threads that take the first that may
+ * be.  There are as many as were needed at once.
+ */
 #include "fs/crew.h"
 
 #include <errno.h>
@@ -8,36 +11,57 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "epd.h"
+#include "base/stop.h"
 
-enum { HANDS = 8 };
-
-struct errand {
-	struct errand *next;
-	char workflow[EPD_WORKFLOW];
-	void (*fn)(void *arg, int late);
-	void *arg;
-	int begun;
-};
+enum { MOST = 64 };
 
 struct epd_fs_crew {
 	pthread_mutex_t lock;		/* of all below */
 	pthread_cond_t more;
-	pthread_t hand[HANDS];
-	int hands;
-	struct errand *first, **last;	/* not yet done, the oldest first */
+	pthread_t hand[MOST];
+	int hands, idle;
+	struct epd_fs_errand *first, **last;	/* not yet done, the oldest first */
 	int closing;
 };
 
-/* The first that waits for no other; under the lock. */
-static struct errand *
+/* Whether a thread is to die: of a signal that kills, SIGKILL is pending on it. */
+static int
+is_dying(pid_t who)
+{
+	char path[32], line[128];
+	unsigned long long set, kill = 1ull << (SIGKILL - 1);
+	int dying = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/status", (int)who);
+	if (!(f = fopen(path, "re")))
+		return who > 0;
+	while (!dying && fgets(line, sizeof line, f))
+		dying = (sscanf(line, "SigPnd: %llx", &set) == 1 ||
+		    sscanf(line, "ShdPnd: %llx", &set) == 1) && set & kill;
+	fclose(f);
+	return dying;
+}
+
+static int
+is_over(void *arg)
+{
+	const struct epd_fs_errand *e = arg;
+
+	return __atomic_load_n(&e->crew->closing, __ATOMIC_ACQUIRE) ||
+	    (__atomic_load_n(&e->asked, __ATOMIC_ACQUIRE) &&
+	    is_dying(e->who));
+}
+
+/* The first that waits for no other, or for nothing; under the lock. */
+static struct epd_fs_errand *
 pick(struct epd_fs_crew *c)
 {
-	for (struct errand *e = c->first, *old; e; e = e->next) {
+	for (struct epd_fs_errand *e = c->first, *old; e; e = e->next) {
 		if (e->begun)
 			continue;
 		for (old = c->first; old != e; old = old->next)
-			if (*e->workflow &&
+			if (*e->workflow && !e->dying &&
 			    !strcmp(old->workflow, e->workflow))
 				break;
 		if (old == e)
@@ -46,91 +70,113 @@ pick(struct epd_fs_crew *c)
 	return NULL;
 }
 
-/* Under the lock. */
 static void
-take_off(struct epd_fs_crew *c, struct errand *e)
+run(struct epd_fs_errand *e)
 {
-	struct errand **at = &c->first;
+	epd_stop_heed(is_over, e);
+	e->fn(e, is_over(e));
+	epd_stop_heed(NULL, NULL);
+}
 
+static void *work(void *arg);
+
+/*
+ * One more, if there is something to do and none is idle; under the lock.  Signals
+ * are for who serves.
+ */
+static void
+hire(struct epd_fs_crew *c)
+{
+	sigset_t all, was;
+
+	if (c->idle || c->hands == MOST || !pick(c))
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	if (pthread_create(c->hand + c->hands, NULL, work, c) == 0)
+		c->hands++;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+}
+
+/* Under the lock, but for the doing. */
+static void
+do_one(struct epd_fs_crew *c, struct epd_fs_errand *e)
+{
+	struct epd_fs_errand **at = &c->first;
+
+	e->begun = 1;
+	hire(c);
+	pthread_mutex_unlock(&c->lock);
+	run(e);
+	pthread_mutex_lock(&c->lock);
 	while (*at != e)
 		at = &(*at)->next;
 	if (!(*at = e->next))
 		c->last = at;
 	epd_free(e);
+	/* One that waited for it may be done now. */
+	pthread_cond_broadcast(&c->more);
 }
 
 static void *
 work(void *arg)
 {
 	struct epd_fs_crew *c = arg;
-	struct errand *e;
-	int late;
+	struct epd_fs_errand *e;
 
 	pthread_mutex_lock(&c->lock);
 	while ((e = pick(c)) || !c->closing) {
-		if (!e) {
-			pthread_cond_wait(&c->more, &c->lock);
+		if (e) {
+			do_one(c, e);
 			continue;
 		}
-		e->begun = 1;
-		late = c->closing;
-		pthread_mutex_unlock(&c->lock);
-		e->fn(e->arg, late);
-		pthread_mutex_lock(&c->lock);
-		take_off(c, e);
-		/* One that waited for it may be done now. */
-		pthread_cond_broadcast(&c->more);
+		c->idle++;
+		pthread_cond_wait(&c->more, &c->lock);
+		c->idle--;
 	}
 	pthread_mutex_unlock(&c->lock);
 	return NULL;
 }
 
 void
-epd_fs_crew_do(struct epd_fs_crew *c, const char *workflow,
-    void (*fn)(void *arg, int late), void *arg)
+epd_fs_crew_do(struct epd_fs_crew *c, struct epd_fs_errand *e)
 {
-	struct errand *e = epd_calloc(1, sizeof *e);
-
-	if (!e) {
-		fn(arg, 0);
-		return;
-	}
-	snprintf(e->workflow, sizeof e->workflow, "%s", workflow);
-	e->fn = fn;
-	e->arg = arg;
+	e->crew = c;
 	pthread_mutex_lock(&c->lock);
 	*c->last = e;
 	c->last = &e->next;
-	pthread_cond_signal(&c->more);
+	hire(c);
+	if (!c->hands)
+		do_one(c, e);
+	else
+		pthread_cond_broadcast(&c->more);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void
+epd_fs_crew_ask(struct epd_fs_errand *e)
+{
+	const int dying = is_dying(e->who);
+
+	__atomic_store_n(&e->asked, 1, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&e->crew->lock);
+	e->dying = dying;
+	pthread_cond_broadcast(&e->crew->more);
+	pthread_mutex_unlock(&e->crew->lock);
 }
 
 int
 epd_fs_crew_open(struct epd_fs_crew **out)
 {
 	struct epd_fs_crew *c = epd_calloc(1, sizeof *c);
-	sigset_t all, was;
-	int rc = 0;
 
 	if (!c)
 		return -ENOMEM;
 	c->last = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->more, NULL);
-	/* Signals are for the thread that serves. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	while (rc == 0 && c->hands < HANDS)
-		if ((rc = -pthread_create(c->hand + c->hands, NULL, work,
-		    c)) == 0)
-			c->hands++;
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (c->hands) {
-		*out = c;
-		return 0;
-	}
-	epd_fs_crew_close(c);
-	return rc;
+	*out = c;
+	return 0;
 }
 
 void
@@ -139,7 +185,7 @@ epd_fs_crew_close(struct epd_fs_crew *c)
 	if (!c)
 		return;
 	pthread_mutex_lock(&c->lock);
-	c->closing = 1;
+	__atomic_store_n(&c->closing, 1, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&c->more);
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < c->hands; i++)

@@ -1,6 +1,5 @@
 /* feature.c - an encoded picture as files. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "fs/text.h"
@@ -23,11 +22,15 @@ int
 epd_fs_image(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
+	struct epd_store *s;
 	uint8_t *rgb;
 	long h, w;
-	int rc = epd_feature_pixels(fs->store->features, &at->id, &rgb, &h,
-	    &w);
+	int rc = epd_fs_another(fs, 1, &s, why);
 
+	if (rc < 0)
+		return rc;
+	rc = epd_feature_pixels(s->features, &at->id, &rgb, &h, &w);
+	epd_store_close(s);
 	if (rc == -ENOENT)
 		return epd_why(why, -ENODATA, "its picture is not kept");
 	if (rc < 0)

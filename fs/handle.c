@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "fs/attr.h"
 #include "fs/hands.h"
+#include "fs/text.h"
 
 static int
 new_handle(struct epd_fs_handle **out, const struct epd_fs_at *at,
@@ -84,6 +85,8 @@ is_meant(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_why *why)
 	struct epd_fs_workflow *w;
 	int rc;
 
+	if (!*at->workflow)
+		return 0;
 	pthread_mutex_lock(&fs->lock);
 	epd_fs_sync(fs);
 	rc = epd_fs_workflow(fs, at, &w, why);
@@ -185,19 +188,15 @@ stream(struct epd_fs_handle *h, struct epd_fs *fs)
 static void
 read_on(struct epd_fs_handle *h, struct epd_fs *fs)
 {
-	const struct epd_fs_kind *k = epd_fs_kind(h->at.kind);
 	struct epd_buf b = {0};
 
-	pthread_mutex_lock(&fs->lock);
-	epd_fs_sync(fs);
-	if (k->text(fs, &h->at, &b, NULL) == 0 && b.n > h->text.n &&
+	if (epd_fs_words_on(fs, &h->at, &b) == 0 && b.n > h->text.n &&
 	    !memcmp(b.p, h->text.p, h->text.n)) {
 		struct epd_buf old = h->text;
 
 		h->text = b;
 		b = old;
 	}
-	pthread_mutex_unlock(&fs->lock);
 	epd_buf_free(&b);
 }
 
@@ -262,6 +261,18 @@ epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs, void *p,
 		see(h, off + n);
 	pthread_mutex_unlock(&fs->lock);
 	return (ssize_t)n;
+}
+
+int
+epd_fs_handle_is_gone(struct epd_fs_handle *h, struct epd_fs *fs)
+{
+	struct epd_fs_workflow *w;
+	struct stat st;
+
+	if (h->at.state)
+		return epd_fs_attr(fs, &h->at, h->ino, NULL, &st) < 0;
+	return *h->at.workflow &&
+	    epd_fs_workflow(fs, &h->at, &w, NULL) == EPD_ENOTHING;
 }
 
 uint64_t

@@ -38,6 +38,8 @@ ssize_t epd_fs_handle_read(struct epd_fs_handle *h, struct epd_fs *fs,
     void *p, size_t n, uint64_t off);
 /* Up to where it was read. */
 uint64_t epd_fs_handle_seen(const struct epd_fs_handle *h);
+/* What it shows is there no more.  Under the lock. */
+int epd_fs_handle_is_gone(struct epd_fs_handle *h, struct epd_fs *fs);
 /* What can be read of it now, in bytes from its start.  Under the lock. */
 uint64_t epd_fs_handle_size(struct epd_fs_handle *h, struct epd_fs *fs);
 

@@ -45,6 +45,13 @@ epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
 }
 
 void
+epd_fs_hands_end(struct epd_fs_hands *h)
+{
+	if (h)
+		epd_fs_jobs_end(h->jobs);
+}
+
+void
 epd_fs_hands_close(struct epd_fs_hands *h)
 {
 	struct epd_fs_grip *g;
@@ -72,14 +79,12 @@ static int
 new_grip(struct epd_fs_grip **out, const struct epd_fs *fs,
     struct epd_why *why)
 {
-	struct epd_store_options o = fs->o.store;
 	struct epd_fs_grip *g = epd_calloc(1, sizeof *g);
 	int rc;
 
 	if (!g)
 		return epd_why(why, -ENOMEM, "no memory");
-	o.look = o.still = o.create = 0;
-	if ((rc = epd_store_open(&g->store, &o, why)) < 0)
+	if ((rc = epd_fs_another(fs, 0, &g->store, why)) < 0)
 		epd_free(g);
 	else
 		*out = g;
@@ -205,12 +210,12 @@ static void
 remember(struct epd_fs_hands *h, struct epd_fs_fork *f)
 {
 	struct epd_fs_fork **at = &h->fork, *old;
-	const int sweep = !(h->forks & (h->forks + 1));
-	int rc;
+	int rc, sweep;
 
-	h->forks++;
 	pthread_mutex_lock(&h->fs->lock);
 	epd_fs_sync(h->fs);
+	sweep = !(h->forks & (h->forks + 1));
+	h->forks++;
 	while (sweep && (old = *at)) {
 		rc = stands(h->fs, &old->dir, old->child);
 		if (rc != EPD_ENOSTATE && rc != EPD_ENOTHING) {

@@ -18,6 +18,8 @@ struct epd_fs_hands;
 /* Not called for a mount that is read-only.  Owns: the caller owns *out. */
 int epd_fs_hands_open(struct epd_fs_hands **out, struct epd_fs *fs,
     struct epd_why *why);
+/* Ask jobs to end, and take none from now on. */
+void epd_fs_hands_end(struct epd_fs_hands *h);
 /*
  * Jobs that run are ended (SIGINT: what was drawn is kept) and waited for, 5 s
  * at most; reads that wait for them are answered, so the session is still there.
@@ -70,9 +72,11 @@ int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
 ssize_t epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n);
 /* It was opened by that thread, as /dev/fuse names it.  t may be NULL. */
 void epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who);
+/* Whether n bytes of p, 0 for a flush, are taken without waiting for a log's lock. */
+int epd_fs_talk_is_quick(struct epd_fs_talk *t, const char *p, size_t n);
 /*
- * who closes a copy of the descriptor; 0: the last was closed.  If it is who opened
- * it, or the last: a say with text begins its job, and what is written later is the
+ * The thread that closes a copy of the descriptor; 0: the last was closed.  If it is
+ * of the process that opened it, or the last: a say with text begins its job, and what is written later is the
  * next turn; a line of ctl need not have ended.  A child that inherited it ends none.
  */
 int epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who);

@@ -132,7 +132,7 @@ forget(struct epd_fs_jobs *j, const struct job *but)
 {
 	struct job **at = &j->first, *x;
 
-	/* At the end all are gone over, and go after that. */
+	/* Those that are left at the end go after that. */
 	while (!j->closing && j->gone > KEEP && (x = *at)) {
 		if (x == but || !epd_fs_job_is_over(&x->is)) {
 			at = &x->next;
@@ -149,6 +149,8 @@ static void
 end(struct epd_fs_jobs *j, struct job *x, enum epd_fs_job_status status)
 {
 	x->is.status = status;
+	if (status != EPD_FS_FAILED)
+		*x->is.error = '\0';
 	j->bytes -= x->text.n;
 	epd_buf_free(&x->text);
 	epd_buf_free(&x->words);
@@ -400,15 +402,20 @@ epd_fs_job_put(struct epd_fs_jobs *j, const struct epd_fs_task *t,
 
 /* Under the lock.  1: it is over by that. */
 static int
-cancel(struct epd_fs_jobs *j, struct job *x, int sig)
+cancel(struct epd_fs_jobs *j, struct job *x)
 {
+	const int again = x->cancel;
+
 	x->cancel = 1;
 	if (x->is.status == EPD_FS_QUEUED) {
 		end(j, x, EPD_FS_CANCELLED);
 		return 1;
 	}
-	if (x->pid)
-		(void)kill(x->pid, sig);
+	/* One that was stopped hears of it too. */
+	if (x->pid) {
+		(void)kill(x->pid, again ? SIGKILL : SIGINT);
+		(void)kill(x->pid, SIGCONT);
+	}
 	return 0;
 }
 
@@ -422,7 +429,7 @@ epd_fs_job_cancel(struct epd_fs_jobs *j, uint64_t number)
 	x = find(j, number);
 	rc = !x ? -ENOENT : epd_fs_job_is_over(&x->is) ? -ESRCH : 0;
 	if (rc == 0)
-		was_queued = cancel(j, x, SIGINT);
+		was_queued = cancel(j, x);
 	pthread_mutex_unlock(&j->lock);
 	if (was_queued)
 		j->over(j->arg);
@@ -439,6 +446,17 @@ epd_fs_job_find(struct epd_fs_jobs *j, uint64_t number, struct epd_fs_job *out)
 		*out = x->is;
 	pthread_mutex_unlock(&j->lock);
 	return x ? 0 : -ENOENT;
+}
+
+void
+epd_fs_job_told(struct epd_fs_jobs *j, uint64_t number)
+{
+	struct job *x;
+
+	pthread_mutex_lock(&j->lock);
+	if ((x = find(j, number)))
+		x->is.told = 1;
+	pthread_mutex_unlock(&j->lock);
 }
 
 int
@@ -538,18 +556,28 @@ epd_fs_jobs_open(struct epd_fs_jobs **out, struct epd_fs *fs,
 	return 0;
 }
 
-/* Nothing lives when it returns.  Under the lock. */
-static void
-end_all(struct epd_fs_jobs *j)
+void
+epd_fs_jobs_end(struct epd_fs_jobs *j)
 {
-	struct timespec until;
 	struct job *next;
 
-	for (struct job *x = j->first; x; x = next) {
+	pthread_mutex_lock(&j->lock);
+	for (struct job *x = j->closing ? NULL : j->first; x; x = next) {
 		next = x->next;
-		if (!epd_fs_job_is_over(&x->is))
-			(void)cancel(j, x, SIGINT);
+		if (!epd_fs_job_is_over(&x->is) && !x->cancel)
+			(void)cancel(j, x);
 	}
+	j->closing = 1;
+	pthread_cond_broadcast(&j->more);
+	pthread_mutex_unlock(&j->lock);
+}
+
+/* Nothing lives when it returns.  Under the lock. */
+static void
+wait_for_all(struct epd_fs_jobs *j)
+{
+	struct timespec until;
+
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += PATIENCE;
 	while (j->live && pthread_cond_timedwait(&j->more, &j->lock,
@@ -567,10 +595,9 @@ epd_fs_jobs_close(struct epd_fs_jobs *j)
 
 	if (!j)
 		return;
+	epd_fs_jobs_end(j);
 	pthread_mutex_lock(&j->lock);
-	j->closing = 1;
-	end_all(j);
-	pthread_cond_broadcast(&j->more);
+	wait_for_all(j);
 	pthread_mutex_unlock(&j->lock);
 	for (int i = 0; i < j->workers; i++)
 		pthread_join(j->worker[i], NULL);

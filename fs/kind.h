@@ -49,7 +49,7 @@ typedef int epd_fs_entry_fn(void *arg, const char *name,
 enum epd_fs_how {
 	EPD_FS_FIXED = 1,	/* never changes: kept by the kernel */
 	EPD_FS_GROWS = 2,	/* only ever added to: read on at its end */
-	EPD_FS_ASIDE = 4,	/* may take long: rendered without the lock */
+	EPD_FS_ASIDE = 4,	/* may take long or wait: text without the lock */
 	EPD_FS_WRITES = 8,	/* takes writes */
 	EPD_FS_MAYBE = 16,	/* there only if what it holds can be had */
 	EPD_FS_FLEETS = 32	/* changes though its workflow does not */
@@ -74,7 +74,8 @@ struct epd_fs_kind {
 };
 const struct epd_fs_kind *epd_fs_kind(enum epd_fs_id id);
 
-/* The entry of that name; -ENOENT, -errno.  Under the lock, as all of these. */
+/* The entry of that name; -ENOENT, -errno.  Under the lock, as all of these but
+   the text of those that are EPD_FS_ASIDE. */
 int epd_fs_find(struct epd_fs *fs, const struct epd_fs_at *dir,
     const char *name, struct epd_fs_at *out);
 /* All entries, the fixed ones first. */

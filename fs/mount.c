@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include "fs/hands.h"
 #include "fs/notice.h"
 #include "fs/pass.h"
-#include "fs/text.h"
+#include "fs/tongue.h"
 
 /* One that comes and goes costs more than one that waits. */
 enum { THREADS = 16 };
@@ -95,27 +96,61 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 	return 0;
 }
 
-/* Who served what he reads himself would wait for himself. */
+/* Whether fd, which is closed, is what st is of, or lies beneath it. */
 static int
-is_apart(const struct epd_fs *fs, struct epd_why *why)
+lies_in(int fd, const struct stat *st)
 {
-	int fd = open(fs->o.mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC), up;
-	struct stat store, st, last = {0};
-	int rc = fstat(fs->store->dirfd, &store) < 0 ? -errno : 0;
+	struct stat at, last = {0};
+	int is = 0, up;
 
-	while (rc == 0 && fd >= 0 && fstat(fd, &st) == 0 &&
-	    (st.st_ino != last.st_ino || st.st_dev != last.st_dev)) {
-		if (st.st_ino == store.st_ino && st.st_dev == store.st_dev)
-			rc = epd_why(why, -EINVAL, "%s: lies in the store",
-			    fs->o.mountpoint);
-		last = st;
+	while (!is && fd >= 0 && fstat(fd, &at) == 0 &&
+	    (at.st_ino != last.st_ino || at.st_dev != last.st_dev)) {
+		is = at.st_ino == st->st_ino && at.st_dev == st->st_dev;
+		last = at;
 		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		close(fd);
 		fd = up;
 	}
 	if (fd >= 0)
 		close(fd);
-	return rc;
+	return is;
+}
+
+/* A folder that is used by its path, or by what is open of it. */
+static int
+is_apart_from(const char *mountpoint, const char *path, const char *what,
+    struct epd_why *why)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	struct stat folder, place;
+
+	if (stat(path, &folder) < 0 || stat(mountpoint, &place) < 0)
+		return 0;
+	if (lies_in(open(mountpoint, flags), &folder))
+		return epd_why(why, -EINVAL, "%s: lies in the %s", mountpoint,
+		    what);
+	if (lies_in(open(path, flags), &place))
+		return epd_why(why, -EINVAL, "%s: has the %s in it, which "
+		    "would be hidden", mountpoint, what);
+	return 0;
+}
+
+/* Who served what he reads himself would wait for himself. */
+static int
+is_apart(const struct epd_fs *fs, struct epd_why *why)
+{
+	char memory[PATH_MAX], self[64];
+	ssize_t n;
+	int rc = is_apart_from(fs->o.mountpoint, fs->o.store.path, "store",
+	    why);
+
+	if (rc < 0)
+		return rc;
+	snprintf(self, sizeof self, "/proc/self/fd/%d",
+	    epd_memory_folder(fs->store->memory));
+	n = readlink(self, memory, sizeof memory - 1);
+	memory[n > 0 ? n : 0] = '\0';
+	return is_apart_from(fs->o.mountpoint, memory, "store's memory", why);
 }
 
 static int
@@ -181,8 +216,10 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		/* Reads that wait for jobs are the session's; nobody hears. */
 		fuse_session_exit(m->se);
 		fuse_session_unmount(m->se);
+		epd_fs_hands_end(m->fs.hands);
 		epd_fs_crew_close(m->crew);
-		m->crew = NULL;
+		epd_fs_crew_close(m->readers);
+		m->crew = m->readers = NULL;
 		epd_fs_hands_close(m->fs.hands);
 		m->fs.hands = NULL;
 	}
@@ -197,7 +234,7 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 {
 	struct epd_fs_mount m = {
 		.fs = { .o = *o, .notify = -1, .wake = -1 },
-		.ready = ready, .arg = arg, .touch = -1,
+		.ready = ready, .arg = arg, .touch = -1, .toucher = -1,
 	};
 	int rc = is_place(o, why);
 
@@ -207,22 +244,28 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 	m.fs.o.store.look = 1;
 	m.fs.o.store.still = o->read_only;
 	pthread_mutex_init(&m.fs.lock, NULL);
+	pthread_mutex_init(&m.fs.tongues, NULL);
 	pthread_mutex_init(&m.calling, NULL);
-	epd_fs_toucher_start(&m);
+	/* Of a read-only mount the kernel lets nobody cut a file. */
+	if (!o->read_only)
+		epd_fs_toucher_start(&m);
 	if ((rc = epd_fs_world_open(&m.fs, why)) == 0)
 		rc = is_apart(&m.fs, why);
-	if (rc == 0 && (rc = epd_fs_crew_open(&m.crew)) < 0)
-		rc = epd_why(why, rc, "threads: %s", epd_strerror(rc));
+	if (rc == 0 && ((rc = epd_fs_crew_open(&m.crew)) < 0 ||
+	    (rc = epd_fs_crew_open(&m.readers)) < 0))
+		rc = epd_why(why, rc, "no memory");
 	if (rc == 0 && !o->read_only)
 		rc = epd_fs_hands_open(&m.fs.hands, &m.fs, why);
 	if (rc == 0)
 		rc = mount_and_serve(&m, why);
 	epd_fs_crew_close(m.crew);
+	epd_fs_crew_close(m.readers);
 	epd_fs_hands_close(m.fs.hands);
-	epd_fs_tongue_close(&m.fs);
+	epd_fs_tongues_close(&m.fs);
 	epd_fs_world_close(&m.fs);
 	epd_fs_toucher_stop(&m);
 	pthread_mutex_destroy(&m.calling);
+	pthread_mutex_destroy(&m.fs.tongues);
 	pthread_mutex_destroy(&m.fs.lock);
 	return rc;
 }

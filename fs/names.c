@@ -18,6 +18,7 @@
 #include "fs/notice.h"
 
 static const double FOREVER = 3600, LISTED = 1;
+static const uint64_t SLACK_NS = 1000000000;
 
 /* Whether it is the same for as long as it is there. */
 static int
@@ -66,8 +67,10 @@ keeps(struct epd_fs_mount *m, struct epd_fs_node *n, int listed)
 		keep = FOREVER;
 	else if (fixed || listed || n->at.kind == EPD_FS_PAGE)
 		keep = LISTED;
+	/* The kernel counts from when it has the answer. */
 	if (keep > 0) {
-		n->until_ns = epd_clock_boot_ns() + (uint64_t)(keep * 1e9);
+		n->until_ns = epd_clock_boot_ns() + (uint64_t)(keep * 1e9) +
+		    SLACK_NS;
 		epd_fs_node_enlist(&m->fs.nodes, n, EPD_FS_KEPT);
 	}
 	return keep;
@@ -95,6 +98,30 @@ fill(struct epd_fs_mount *m, struct epd_fs_node *dir, const char *name,
 	return 0;
 }
 
+/*
+ * What was called back before the kernel had the answer, it did not know yet: then
+ * it is called back again.
+ */
+static void
+call_again(struct epd_fs_mount *m, uint64_t recalls, const uint64_t *ino,
+    size_t n)
+{
+	const struct epd_fs_node *node;
+	int lost;
+
+	for (size_t i = 0; i < n; i++) {
+		pthread_mutex_lock(&m->fs.lock);
+		if (m->fs.recalls == recalls)
+			n = 0;
+		node = epd_fs_node(&m->fs.nodes, ino[i]);
+		lost = n && node && !node->in[EPD_FS_KEPT].at &&
+		    node->until_ns > epd_clock_boot_ns();
+		pthread_mutex_unlock(&m->fs.lock);
+		if (lost)
+			fuse_lowlevel_notify_inval_inode(m->se, ino[i], -1, 0);
+	}
+}
+
 void
 epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
@@ -102,12 +129,14 @@ epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct fuse_entry_param e;
 	struct epd_fs_at dir, at;
 	struct epd_fs_node *n = epd_fs_begin(m, ino, &dir);
+	uint64_t recalls;
 	int rc;
 
 	if (!n) {
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
+	recalls = m->fs.recalls;
 	rc = strlen(name) > NAME_MAX ? -ENAMETOOLONG :
 	    epd_fs_find(&m->fs, &dir, name, &at);
 	if (rc == 0)
@@ -115,12 +144,12 @@ epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 	epd_fs_end(m);
 	if (rc < 0)
 		epd_fs_fail(req, rc);
-	else if (fuse_reply_entry(req, &e) == -ENOENT) {
+	else if (fuse_reply_entry(req, &e) == 0)
+		call_again(m, recalls, &e.ino, 1);
+	else if ((n = epd_fs_begin(m, e.ino, &at))) {
 		/* The question was taken back. */
-		if ((n = epd_fs_begin(m, e.ino, &at))) {
-			epd_fs_node_drop(&m->fs.nodes, n, 1);
-			epd_fs_end(m);
-		}
+		epd_fs_node_drop(&m->fs.nodes, n, 1);
+		epd_fs_end(m);
 	}
 }
 
@@ -242,10 +271,14 @@ above(struct epd_fs_mount *m, const struct epd_fs_handle *h)
 	return n && n->up ? n->up->ino : 1;
 }
 
-/* Entry i of a directory, 0 and 1 being . and .., into buf; its bytes or 0. */
+/*
+ * Entry i of a directory, 0 and 1 being . and .., into buf; its bytes or 0.  *ino:
+ * the node that was looked up for it.
+ */
 static size_t
 put_entry(fuse_req_t req, struct epd_fs_mount *m, struct epd_fs_handle *h,
-    struct epd_fs_node *dir, size_t i, int plus, char *buf, size_t room)
+    struct epd_fs_node *dir, size_t i, int plus, char *buf, size_t room,
+    uint64_t *ino)
 {
 	struct fuse_entry_param e = {0};
 	const struct epd_fs_item *item = i < 2 ? NULL : h->item + (i - 2);
@@ -266,8 +299,10 @@ put_entry(fuse_req_t req, struct epd_fs_mount *m, struct epd_fs_handle *h,
 	need = plus ? fuse_add_direntry_plus(req, buf, room, name, &e,
 	    (off_t)i + 1) : fuse_add_direntry(req, buf, room, name, &e.attr,
 	    (off_t)i + 1);
+	*ino = e.ino;
 	if (need <= room)
 		return need;
+	*ino = 0;
 	if (e.ino)
 		forget_one(m, e.ino, 1);
 	return 0;
@@ -281,28 +316,40 @@ list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	struct epd_fs_handle *h = epd_fs_handle_of(fi);
 	struct epd_fs_at at;
 	struct epd_fs_node *dir;
+	/* An entry takes more room than a number. */
+	const size_t most = size / 64 + 1;
 	char *buf = epd_malloc(size);
-	size_t n = 0;
+	uint64_t *told = epd_malloc(most * sizeof *told), recalls;
+	size_t n = 0, ntold = 0;
 
-	if (!buf) {
+	if (!buf || !told) {
+		epd_free(buf);
+		epd_free(told);
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
 	if (!(dir = epd_fs_begin(m, ino, &at))) {
 		epd_free(buf);
+		epd_free(told);
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
+	recalls = m->fs.recalls;
 	for (size_t i = off < 0 ? 0 : (size_t)off; i < h->items + 2; i++) {
+		uint64_t own = 0;
 		size_t put = put_entry(req, m, h, dir, i, plus, buf + n,
-		    size - n);
+		    size - n, &own);
 
 		if (!put)
 			break;
 		n += put;
+		if (own && ntold < most)
+			told[ntold++] = own;
 	}
 	epd_fs_end(m);
-	fuse_reply_buf(req, buf, n);
+	if (fuse_reply_buf(req, buf, n) == 0)
+		call_again(m, recalls, told, ntold);
+	epd_free(told);
 	epd_free(buf);
 }
 

@@ -57,6 +57,8 @@ events(struct epd_fs_mount *m, struct epd_fs_handle *h)
 		return POLLOUT | (epd_fs_talk_ready(h->talk) ? POLLIN : 0);
 	if (!(epd_fs_kind(h->at.kind)->how & EPD_FS_GROWS) || h->at.version)
 		return POLLIN | POLLOUT;
+	if (epd_fs_handle_is_gone(h, &m->fs))
+		return POLLHUP | POLLIN;
 	return epd_fs_handle_size(h, &m->fs) > epd_fs_handle_seen(h) ?
 	    POLLIN | POLLPRI : 0;
 }
@@ -285,8 +287,8 @@ touch_one(struct epd_fs_mount *m, struct epd_fs_node *n)
 	struct touch t = { .dev = m->dev };
 	uint64_t stamp = epd_fs_stamp(&m->fs, &n->at), now;
 
-	/* What is about a workflow is as it was if that is. */
-	if (stamp && stamp == n->seen)
+	/* What is about a workflow is as it was if that is, but for jobs' lines. */
+	if (stamp && stamp == n->seen && n->at.kind != EPD_FS_EVENTS)
 		return 1;
 	now = shows(&m->fs, n);
 	if (now && now != n->shown && path_of(n, t.path, sizeof t.path) == 0 &&
@@ -321,6 +323,28 @@ epd_fs_call_back(struct epd_fs_mount *m)
 	pthread_mutex_unlock(&m->calling);
 }
 
+/*
+ * Names whose thing is gone are forgotten by the kernel.  It takes the directory's
+ * own lock for that, which who is in mkdir or rmdir there has until he is answered:
+ * so this is for the notices' thread, whom nobody waits for.
+ */
+static void
+call_back_names(struct epd_fs_mount *m)
+{
+	struct epd_fs_gone *g, *next;
+
+	pthread_mutex_lock(&m->fs.lock);
+	g = m->fs.gone;
+	m->fs.gone = NULL;
+	pthread_mutex_unlock(&m->fs.lock);
+	for (; g; g = next) {
+		next = g->next;
+		fuse_lowlevel_notify_inval_entry(m->se, g->dir, g->name,
+		    strlen(g->name));
+		epd_free(g);
+	}
+}
+
 /* What the kernel has is called back, and polls are woken. */
 static void
 tell(struct epd_fs_mount *m)
@@ -328,6 +352,7 @@ tell(struct epd_fs_mount *m)
 	struct epd_fs_poller *p, *next;
 
 	epd_fs_call_back(m);
+	call_back_names(m);
 	pthread_mutex_lock(&m->fs.lock);
 	p = woken(m);
 	pthread_mutex_unlock(&m->fs.lock);
@@ -401,6 +426,6 @@ void
 epd_fs_notice_stop(struct epd_fs_mount *m, pthread_t t)
 {
 	__atomic_store_n(&m->stopping, 1, __ATOMIC_RELEASE);
-	(void)!write(m->fs.wake, &(uint64_t){ 1 }, 8);
+	epd_fs_wake(&m->fs);
 	pthread_join(t, NULL);
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -73,8 +74,13 @@ count_open(struct epd_fs_mount *m, uint64_t ino, int more)
 	struct epd_fs_node *n;
 
 	pthread_mutex_lock(&m->fs.lock);
-	if ((n = epd_fs_node(&m->fs.nodes, ino)))
+	if ((n = epd_fs_node(&m->fs.nodes, ino))) {
 		n->opens += (uint32_t)more;
+		if (n->opens)
+			epd_fs_node_enlist(&m->fs.nodes, n, EPD_FS_OPENED);
+		else
+			epd_fs_node_unlist(n, EPD_FS_OPENED);
+	}
 	pthread_mutex_unlock(&m->fs.lock);
 }
 
@@ -87,8 +93,31 @@ epd_fs_shut(struct epd_fs_mount *m, struct epd_fs_handle *h)
 	epd_fs_handle_close(h);
 }
 
+static void
+asked(fuse_req_t req, void *errand)
+{
+	(void)req;
+	epd_fs_crew_ask(errand);
+}
+
+void
+epd_fs_aside(struct epd_fs_crew *c, fuse_req_t req, struct epd_fs_errand *e)
+{
+	e->who = fuse_req_ctx(req)->pid;
+	e->crew = c;
+	fuse_req_interrupt_func(req, asked, e);
+	epd_fs_crew_do(c, e);
+}
+
+void
+epd_fs_aside_over(fuse_req_t req)
+{
+	fuse_req_interrupt_func(req, NULL, NULL);
+}
+
 /* An open on its way to its answer. */
 struct opening {
+	struct epd_fs_errand e;
 	struct epd_fs_mount *m;
 	fuse_req_t req;
 	fuse_ino_t ino;
@@ -105,6 +134,7 @@ open_it(const struct opening *o)
 	struct epd_why why;
 	int rc = epd_fs_handle_open(&h, &o->m->fs, &o->at, o->ino, &why);
 
+	epd_fs_aside_over(o->req);
 	if (rc < 0) {
 		epd_fs_fail_stale(o->req, rc);
 		return;
@@ -124,37 +154,41 @@ open_it(const struct opening *o)
 }
 
 static void
-open_aside(void *arg, int late)
+open_aside(struct epd_fs_errand *e, int late)
 {
-	struct opening *o = arg;
+	struct opening *o = (struct opening *)e;
 
-	if (late)
-		epd_fs_fail(o->req, EPD_FS_TOO_LATE);
-	else
+	if (!late) {
 		open_it(o);
-	epd_free(o);
+		return;
+	}
+	epd_fs_aside_over(o->req);
+	epd_fs_fail(o->req, EPD_FS_TOO_LATE);
 }
 
 static void
 op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct opening o = { m, req, ino, {0}, *fi }, *later;
+	struct opening o = {
+		.m = epd_fs_mount_of(req), .req = req, .ino = ino, .fi = *fi,
+	}, *later;
 	int rc;
 
-	if (!epd_fs_begin(m, ino, &o.at)) {
+	if (!epd_fs_begin(o.m, ino, &o.at)) {
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
-	epd_fs_end(m);
-	if ((rc = is_allowed(m, &o.at, fi->flags)) < 0) {
+	epd_fs_end(o.m);
+	if ((rc = is_allowed(o.m, &o.at, fi->flags)) < 0) {
 		epd_fs_fail(req, rc);
-	} else if (epd_fs_kind(o.at.kind)->how & EPD_FS_ASIDE &&
-	    (later = epd_malloc(sizeof *later))) {
-		*later = o;
-		epd_fs_crew_do(m->crew, "", open_aside, later);
-	} else {
+	} else if (!(epd_fs_kind(o.at.kind)->how & EPD_FS_ASIDE)) {
 		open_it(&o);
+	} else if ((later = epd_calloc(1, sizeof *later))) {
+		*later = o;
+		later->e.fn = open_aside;
+		epd_fs_aside(o.m->readers, req, &later->e);
+	} else {
+		fuse_reply_err(req, ENOMEM);
 	}
 }
 
@@ -245,34 +279,62 @@ answer_xattr(fuse_req_t req, int rc, struct epd_buf *b, size_t size)
 	epd_buf_free(b);
 }
 
+/* A question after extended attributes: one of that name, or all names. */
+struct attribute {
+	struct epd_fs_errand e;
+	struct epd_fs_mount *m;
+	fuse_req_t req;
+	struct epd_fs_at at;
+	size_t size;
+	char name[256];			/* "": all */
+};
+
+static void
+answer_attribute(struct epd_fs_errand *e, int late)
+{
+	struct attribute *a = (struct attribute *)e;
+	struct epd_buf b = {0};
+	int rc = late ? EPD_FS_TOO_LATE : *a->name ? epd_fs_xattr(&a->m->fs,
+	    &a->at, a->name, &b) : epd_fs_xattrs(&a->m->fs, &a->at, &b);
+
+	epd_fs_aside_over(a->req);
+	answer_xattr(a->req, rc, &b, a->size);
+}
+
+static void
+attribute(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct attribute a = {
+		.m = epd_fs_mount_of(req), .req = req, .size = size,
+	}, *later;
+
+	if (!epd_fs_begin(a.m, ino, &a.at)) {
+		fuse_reply_err(req, ENOENT);
+		return;
+	}
+	epd_fs_end(a.m);
+	snprintf(a.name, sizeof a.name, "%s", name);
+	if (!epd_fs_xattr_waits(&a.at, name)) {
+		answer_attribute(&a.e, 0);
+	} else if ((later = epd_calloc(1, sizeof *later))) {
+		*later = a;
+		later->e.fn = answer_attribute;
+		epd_fs_aside(a.m->readers, req, &later->e);
+	} else {
+		fuse_reply_err(req, ENOMEM);
+	}
+}
+
 static void
 op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_buf b = {0};
-	struct epd_fs_at at;
-	int rc = -ENOENT;
-
-	if (epd_fs_begin(m, ino, &at)) {
-		rc = epd_fs_xattr(&m->fs, &at, name, &b);
-		epd_fs_end(m);
-	}
-	answer_xattr(req, rc, &b, size);
+	attribute(req, ino, *name ? name : "?", size);
 }
 
 static void
 op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_buf b = {0};
-	struct epd_fs_at at;
-	int rc = -ENOENT;
-
-	if (epd_fs_begin(m, ino, &at)) {
-		rc = epd_fs_xattrs(&m->fs, &at, &b);
-		epd_fs_end(m);
-	}
-	answer_xattr(req, rc, &b, size);
+	attribute(req, ino, "", size);
 }
 
 /* Of the memory tier: what it may hold and what it does. */

@@ -21,7 +21,8 @@ struct epd_fs_poller {
 struct epd_fs_mount {
 	struct epd_fs fs;
 	struct fuse_session *se;
-	struct epd_fs_crew *crew;	/* does what takes long */
+	struct epd_fs_crew *crew;	/* does what may wait for a log's lock */
+	struct epd_fs_crew *readers;	/* and what is read aside */
 	struct epd_fs_poller *poller;	/* who waits for more; under fs.lock */
 	pthread_mutex_t calling;	/* attributes are called back; before fs.lock */
 	pid_t toucher;			/* a child whose truncations change nothing */
@@ -57,6 +58,13 @@ void epd_fs_fail(fuse_req_t req, int rc);
 void epd_fs_fail_stale(fuse_req_t req, int rc);
 /* The answer to what is asked when the mount ends. */
 enum { EPD_FS_TOO_LATE = -ENODEV };
+/*
+ * Have e done for who asks; what it does begins its answer with epd_fs_aside_over, for
+ * he may be killed meanwhile.
+ */
+void epd_fs_aside(struct epd_fs_crew *c, fuse_req_t req,
+    struct epd_fs_errand *e);
+void epd_fs_aside_over(fuse_req_t req);
 /* An open file's last: all that the mount has of it. */
 void epd_fs_shut(struct epd_fs_mount *m, struct epd_fs_handle *h);
 /* Look name up in a directory and reply. */

@@ -3,15 +3,13 @@
  * leave out what may change: who else uses its pages, and where they are.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "fs/text.h"
+#include "fs/tongue.h"
 
 struct sheet {
 	const struct epd_fs_at *at;
@@ -198,108 +196,46 @@ epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,
 	return rc < 0 ? rc : epd_fs_told(out);
 }
 
-struct epd_fs_tongue {
-	struct epd_fs_tongue *next;
-	struct epd_tokenizer *t;
-	struct timespec changed;	/* its file */
-	ino_t ino;
-	char model[];
-};
-
-void
-epd_fs_tongue_close(struct epd_fs *fs)
-{
-	while (fs->tongue) {
-		struct epd_fs_tongue *t = fs->tongue;
-
-		fs->tongue = t->next;
-		epd_tokenizer_close(t->t);
-		epd_free(t);
-	}
-}
-
-static int
-is_as_it_was(const struct epd_fs_tongue *t, const struct stat *st)
-{
-	return t->ino == st->st_ino &&
-	    t->changed.tv_sec == st->st_mtim.tv_sec &&
-	    t->changed.tv_nsec == st->st_mtim.tv_nsec;
-}
-
-int
-epd_fs_tokenizer(struct epd_fs *fs, const char *model,
-    const struct epd_tokenizer **out, struct epd_why *why)
-{
-	struct epd_fs_tongue **at = &fs->tongue, *t;
-	struct stat st;
-	int rc, fd = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	/* Gone out of reach is no damage: the words come back with it. */
-	if (fd < 0 || fstatat(fd, "tokenizer.json", &st, 0) < 0) {
-		rc = epd_why(why, -ENODATA, "%s: %s", model, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return rc;
-	}
-	while (*at && strcmp((*at)->model, model))
-		at = &(*at)->next;
-	if (*at && !is_as_it_was(*at, &st)) {
-		t = *at;
-		*at = t->next;
-		epd_tokenizer_close(t->t);
-		epd_free(t);
-		at = &fs->tongue;
-	}
-	rc = 0;
-	if (!*at && !(t = epd_calloc(1, sizeof *t + strlen(model) + 1)))
-		rc = -ENOMEM;
-	else if (!*at) {
-		strcpy(t->model, model);
-		t->ino = st.st_ino;
-		t->changed = st.st_mtim;
-		if ((rc = epd_tokenizer_open(&t->t, fd, why)) < 0) {
-			epd_free(t);
-		} else {
-			t->next = fs->tongue;
-			fs->tongue = t;
-			at = &fs->tongue;
-		}
-	}
-	close(fd);
-	if (rc == 0)
-		*out = (*at)->t;
-	return rc;
-}
-
 /* The words of a state are its tokens, and those that a decode at it has drawn. */
 struct words {
 	struct sheet x;
 	struct epd_state st;
-	struct epd_ids ids;
+	struct epd_ids drawn;
 };
 
-/* Whether anything was. */
-static int
-draft(struct words *w)
-{
-	const struct epd_fs_at *at = w->x.at;
-	const size_t had = w->ids.n;
-
-	if (at->kind == EPD_FS_TEXT && !at->version &&
-	    epd_watch_runs(w->x.w->watch) >= 0 &&
-	    epd_draft_read(epd_watch_runs(w->x.w->watch), at->state,
-	    w->st.versions, &w->ids) < 0)
-		w->ids.n = had;
-	return w->ids.n > had;
-}
-
+/* Under the lock. */
 static int
 open_words(struct epd_fs *fs, struct words *w, struct epd_why *why)
 {
-	int rc = open_sheet(fs, &w->x, why);
+	const struct epd_fs_at *at = w->x.at;
+	int rc = open_sheet(fs, &w->x, why), runs;
 
-	return rc < 0 ? rc : epd_shard_state(epd_watch_shard(w->x.w->watch),
-	    w->x.at->state, &w->st);
+	if (rc == 0)
+		rc = epd_shard_state(epd_watch_shard(w->x.w->watch), at->state,
+		    &w->st);
+	if (rc < 0 || at->kind != EPD_FS_TEXT || at->version)
+		return rc;
+	runs = epd_watch_runs(w->x.w->watch);
+	if (runs >= 0 && epd_draft_read(runs, at->state, w->st.versions,
+	    &w->drawn) < 0)
+		w->drawn.n = 0;
+	return 0;
+}
+
+/* All of them, under the lock.  Owns: the caller's. */
+static int
+all_ids(const struct words *w, struct epd_ids *out, struct epd_why *why)
+{
+	int32_t *ids = NULL;
+	uint64_t n = 0;
+	int rc = epd_watch_tokens(w->x.w->watch, w->x.at->state,
+	    w->x.at->version, &ids, &n, why);
+
+	if (rc < 0)
+		return rc;
+	*out = (struct epd_ids){ .v = ids, .n = n, .cap = n };
+	epd_ids_put(out, w->drawn.v, w->drawn.n);
+	return out->failed ? -ENOMEM : 0;
 }
 
 static enum epd_transcript_kind
@@ -310,49 +246,68 @@ kind_of(const struct epd_fs_at *at)
 }
 
 static int
-all_ids(struct epd_fs *fs, struct words *w, const struct epd_tokenizer **t,
-    struct epd_why *why)
+gather(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_ids *ids,
+    char **model, struct epd_why *why)
 {
-	const struct epd_fs_at *at = w->x.at;
-	struct epd_ids drawn = w->ids;
-	int32_t *ids = NULL;
-	uint64_t n = 0;
-	int rc = epd_fs_tokenizer(fs, w->st.model_path, t, why);
+	struct words w = { .x = { .at = at } };
+	int rc;
 
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = open_words(fs, &w, why);
 	if (rc == 0)
-		rc = epd_watch_tokens(w->x.w->watch, at->state, at->version,
-		    &ids, &n, why);
-	if (rc < 0)
-		return rc;
-	w->ids = (struct epd_ids){ .v = ids, .n = n, .cap = n };
-	epd_ids_put(&w->ids, drawn.v, drawn.n);
-	epd_ids_free(&drawn);
-	return w->ids.failed ? -ENOMEM : 0;
+		rc = all_ids(&w, ids, why);
+	if (rc == 0 && !(*model = epd_strdup(w.st.model_path)))
+		rc = -ENOMEM;
+	pthread_mutex_unlock(&fs->lock);
+	epd_ids_free(&w.drawn);
+	return rc;
+}
+
+static int
+words(struct epd_fs *fs, const struct epd_fs_at *at, int on,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_fs_tongue *t = NULL;
+	struct epd_ids ids = {0};
+	char *model = NULL;
+	int rc = gather(fs, at, &ids, &model, why);
+
+	if (rc == 0 && on)
+		t = epd_fs_tongue_kept(fs, model);
+	if (rc == 0 && !t)
+		rc = epd_fs_tongue_get(fs, model, &t, why);
+	if (rc == 0)
+		rc = epd_transcript(out, epd_fs_tongue_of(t), ids.v, ids.n,
+		    kind_of(at));
+	if (t)
+		epd_fs_tongue_put(fs, t);
+	epd_ids_free(&ids);
+	epd_free(model);
+	return rc < 0 ? rc : epd_fs_told(out);
 }
 
 int
 epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
-	struct words w = { .x = { .at = at, .out = out } };
-	const struct epd_tokenizer *t;
-	int rc = open_words(fs, &w, why);
-
-	if (rc == 0)
-		draft(&w);
-	if (rc == 0)
-		rc = all_ids(fs, &w, &t, why);
-	if (rc == 0)
-		rc = epd_transcript(out, t, w.ids.v, w.ids.n, kind_of(at));
-	epd_ids_free(&w.ids);
-	return rc < 0 ? rc : epd_fs_told(out);
+	return words(fs, at, 0, out, why);
 }
 
+int
+epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out)
+{
+	return words(fs, at, 1, out, NULL);
+}
+
+/* With what is being drawn, once somebody has read words of that model. */
 int
 epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 {
 	struct words w = { .x = { .at = at } };
-	const struct epd_tokenizer *t;
+	struct epd_fs_tongue *t = NULL;
+	struct epd_ids ids = {0};
 	struct epd_shard *s;
 	struct epd_glance g;
 	uint64_t node;
@@ -362,16 +317,21 @@ epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 		return rc;
 	s = epd_watch_shard(w.x.w->watch);
 	if ((rc = epd_shard_holds(s, at->state, at->version, &node)) < 0 ||
-	    (rc = epd_shard_glance(s, node, &g)) < 0)
+	    (rc = epd_shard_glance(s, node, &g)) < 0) {
+		epd_ids_free(&w.drawn);
 		return rc;
-	/* Words are counted only while they are being drawn. */
-	if (draft(&w) && all_ids(fs, &w, &t, NULL) == 0)
-		*out = epd_transcript_size(t, w.ids.v, w.ids.n, kind_of(at));
+	}
+	*out = at->kind == EPD_FS_TEXT ? g.text_bytes : g.messages_bytes;
+	if (w.drawn.n || !g.has_lengths)
+		t = epd_fs_tongue_kept(fs, w.st.model_path);
+	if (t && all_ids(&w, &ids, NULL) == 0)
+		*out = epd_transcript_size(epd_fs_tongue_of(t), ids.v, ids.n,
+		    kind_of(at));
 	else if (!g.has_lengths)
 		rc = -EAGAIN;
-	else
-		*out = at->kind == EPD_FS_TEXT ? g.text_bytes :
-		    g.messages_bytes;
-	epd_ids_free(&w.ids);
+	if (t)
+		epd_fs_tongue_put(fs, t);
+	epd_ids_free(&ids);
+	epd_ids_free(&w.drawn);
 	return rc;
 }

@@ -20,8 +20,11 @@ epd_fs_stream_put(struct epd_fs_stream *s, struct epd_span line)
 	if (s->kept.n > 2 * KEPT) {
 		size_t drop = s->kept.n - KEPT;
 
-		memmove(s->kept.p, s->kept.p + drop, KEPT);
-		s->kept.n = KEPT;
+		/* Lines go whole. */
+		while (drop < s->kept.n && s->kept.p[drop - 1] != '\n')
+			drop++;
+		memmove(s->kept.p, s->kept.p + drop, s->kept.n - drop);
+		s->kept.n -= drop;
 		s->gone += drop;
 	}
 	if ((to = epd_buf_add(&s->kept, line.n + 1))) {

@@ -5,7 +5,8 @@
 #include "base/span.h"
 
 /*
- * Of all that was written the newest is kept, 8 MiB or more; what is older reads as
+ * Of all that was written the newest lines are kept, 8 MiB less one of them or
+ * more; what is older reads as
  * empty lines, so that every line stays where it was.
  */
 struct epd_fs_stream {

@@ -7,6 +7,7 @@
  * answered when a job is over.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ struct reader {
 struct epd_fs_talk {
 	struct epd_fs *fs;
 	struct epd_fs_at at;
-	pid_t who;			/* opened it */
+	pid_t who, process;		/* the thread that opened it, and its */
 	struct epd_fs_talk *next;
 	pthread_mutex_t mine;		/* of what is written, all of a verb long */
 	struct epd_buf text;		/* a turn, or a line, that has not ended */
@@ -110,6 +111,8 @@ settle(struct epd_fs_talk *t)
 			    (unsigned long long)a->job);
 		else if (epd_fs_job_is_over(&job))
 			epd_fs_job_line(&job, 0, &a->text);
+		if (rc == 0 && epd_fs_job_is_over(&job))
+			epd_fs_job_told(t->fs->hands->jobs, a->job);
 		if (rc < 0 || epd_fs_job_is_over(&job))
 			a->job = 0;
 		t->unread += a->text.n;
@@ -182,13 +185,6 @@ reply(struct reader *r)
 	}
 }
 
-/* Who polls is to look again. */
-static void
-wake(struct epd_fs *fs)
-{
-	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
-}
-
 void
 epd_fs_talks_over(void *arg)
 {
@@ -202,7 +198,7 @@ epd_fs_talks_over(void *arg)
 	}
 	pthread_mutex_unlock(&h->lock);
 	reply(first);
-	wake(h->fs);
+	epd_fs_wake(h->fs);	/* who polls is to look again */
 }
 
 static void
@@ -221,7 +217,7 @@ answer(struct epd_fs_talk *t, const struct epd_fs_call *c)
 	serve(t, &last);
 	pthread_mutex_unlock(&h->lock);
 	reply(first);
-	wake(t->fs);
+	epd_fs_wake(t->fs);
 }
 
 /* ---- reading ---- */
@@ -385,10 +381,22 @@ epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n)
 	return rc;
 }
 
+/* Blanks alone are no turn. */
+static int
+says(const struct epd_fs_talk *t)
+{
+	size_t i = 0;
+
+	while (i < t->text.n && strchr(" \t\r\n", (char)t->text.p[i]) &&
+	    t->text.p[i])
+		i++;
+	return i < t->text.n;
+}
+
 static int
 end_turn(struct epd_fs_talk *t)
 {
-	int rc = t->too_big ? -EFBIG : t->text.failed ? -ENOMEM : t->text.n ?
+	int rc = t->too_big ? -EFBIG : t->text.failed ? -ENOMEM : says(t) ?
 	    epd_fs_turn(t->fs, &t->at, epd_span(t->text.p, t->text.n), NULL) :
 	    0;
 
@@ -397,11 +405,51 @@ end_turn(struct epd_fs_talk *t)
 	return rc;
 }
 
+/* The kernel tells of threads; 0: it cannot be told. */
+static pid_t
+process_of(pid_t thread)
+{
+	char path[32], line[128];
+	int process = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
+	if (!(f = fopen(path, "re")))
+		return 0;
+	while (fgets(line, sizeof line, f) &&
+	    sscanf(line, "Tgid: %d", &process) != 1)
+		;
+	fclose(f);
+	return process;
+}
+
 void
 epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who)
 {
-	if (t)
-		t->who = who;
+	if (!t)
+		return;
+	t->who = who;
+	t->process = process_of(who);
+}
+
+/* Each whole line is, and no verb that waits is under way on the descriptor. */
+int
+epd_fs_talk_is_quick(struct epd_fs_talk *t, const char *p, size_t n)
+{
+	const char *nl;
+	int quick = 1;
+
+	if (pthread_mutex_trylock(&t->mine))
+		return 0;
+	if (t->text.n)
+		quick = 0;
+	for (; quick && n; n -= (size_t)(nl + 1 - p), p = nl + 1) {
+		if (!(nl = memchr(p, '\n', n)))
+			break;
+		quick = !epd_fs_verb_locks(p, (size_t)(nl - p));
+	}
+	pthread_mutex_unlock(&t->mine);
+	return quick;
 }
 
 int
@@ -409,7 +457,7 @@ epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who)
 {
 	int rc;
 
-	if (who && who != t->who)
+	if (who && who != t->who && process_of(who) != t->process)
 		return 0;
 	pthread_mutex_lock(&t->mine);
 	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ?

@@ -83,13 +83,16 @@ epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
 	struct epd_proof p = {0};
 	struct epd_findings f = { fault, litter, out };
 	struct epd_store *s;
-	int rc = epd_store_open(&s, &fs->o.store, why);
+	int rc = epd_fs_another(fs, 1, &s, why);
 
 	/* By a handle of its own, and without the lock: it reads every page. */
 	if (rc < 0)
 		return rc;
 	rc = epd_flow_prove(s, at->workflow, &f, &p, why);
 	epd_store_close(s);
+	/* Nothing was written to it yet. */
+	if (rc == EPD_ENOTHING)
+		rc = 0;
 	if (rc < 0)
 		return rc;
 	epd_buf_fmt(out, "%d faults; %llu records, %llu states, %llu versions, "
@@ -146,7 +149,7 @@ epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
 {
 	struct epd_handed h;
 	struct epd_store *s;
-	int rc = epd_store_open(&s, &fs->o.store, why);
+	int rc = epd_fs_another(fs, 1, &s, why);
 
 	if (rc < 0)
 		return rc;

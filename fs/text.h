@@ -1,4 +1,7 @@
-/* text.h - what the files hold, for the table of kinds.  Under the lock. */
+/*
+ * text.h - what the files hold, for the table of kinds.  Under the lock, but for
+ * the texts of those that are EPD_FS_ASIDE, which take it.
+ */
 #ifndef EPD_FS_TEXT_H
 #define EPD_FS_TEXT_H
 
@@ -35,6 +38,9 @@ int epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
+/* With the tokenizer as it was last found, if it was. */
+int epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out);
 int epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
 int epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,
@@ -46,9 +52,6 @@ int epd_fs_image(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_image_size(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
-
-/* Models' tokenizers. */
-void epd_fs_tongue_close(struct epd_fs *fs);
 
 /* An 8-bit RGB picture as a PNG of stored blocks, and how long that is. */
 uint64_t epd_fs_png_size(uint32_t w, uint32_t h);

@@ -388,7 +388,7 @@ do_wait(struct epd_fs_call *c, char *rest)
 	while (epd_fs_job_next(c->fs->hands->jobs, c->at, job.number,
 	    &job) == 0) {
 		last = job.number;
-		if (!epd_fs_job_is_over(&job))
+		if (!job.told)
 			epd_buf_put(&c->wait, &last, sizeof last);
 	}
 	/* Who waits a moment late is told all the same. */
@@ -420,15 +420,19 @@ do_later(struct epd_fs_call *c, char *rest)
 
 static int do_help(struct epd_fs_call *c, char *rest);
 
+enum {
+	ALWAYS = 1,		/* though the state is there no more */
+	LOCKS			/* it waits for the log's lock */
+};
 static const struct verb {
 	const char *name, *takes, *does;
 	int (*fn)(struct epd_fs_call *c, char *rest);
-	int always;		/* though the state is there no more */
+	int how;
 } verbs[] = {
-	{ "fork", "[N] [@V] [seed N] [replace]", "branches of it; their names", do_fork,
-	    0 },
+	{ "fork", "[N] [@V] [seed N] [replace]",
+	    "branches of it; their names", do_fork, LOCKS },
 	{ "rollback", "V", "a branch that begins at version V", do_rollback,
-	    0 },
+	    LOCKS },
 	{ "say", "TEXT", "a user's turn and its answer (a job)", do_say, 0 },
 	{ "prefill", "TEXT", "a user's turn (a job)", do_prefill, 0 },
 	{ "decode", "[n N] [temp X] [top-k N] [top-p X] [repeat-penalty X] "
@@ -438,15 +442,17 @@ static const struct verb {
 	    "to another workflow, a new one if none is named (a job)",
 	    do_handoff, 0 },
 	{ "jobs", "", "what was asked of this state, and how it went",
-	    do_jobs, 1 },
-	{ "wait", "[JOB]", "answers when the job is over, or all are",
-	    do_wait, 1 },
-	{ "cancel", "JOB", "ends it; what was drawn is kept", do_cancel, 1 },
-	{ "abort", "REASON", "nothing goes on from it", do_abort, 0 },
-	{ "release", "[REASON]", "it ends", do_release, 0 },
+	    do_jobs, ALWAYS },
+	{ "wait", "[JOB]", "answers when the job is over, or all are that no "
+	    "wait was told of",
+	    do_wait, ALWAYS },
+	{ "cancel", "JOB", "ends it; what was drawn is kept", do_cancel,
+	    ALWAYS },
+	{ "abort", "REASON", "nothing goes on from it", do_abort, LOCKS },
+	{ "release", "[REASON]", "it ends", do_release, LOCKS },
 	{ "offload", "", "not built yet", do_later, 0 },
 	{ "restore", "", "not built yet", do_later, 0 },
-	{ "help", "", "this", do_help, 1 },
+	{ "help", "", "this", do_help, ALWAYS },
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
@@ -458,6 +464,22 @@ do_help(struct epd_fs_call *c, char *rest)
 	for (int i = 0; i < VERBS; i++)
 		epd_buf_fmt(&c->answer, "%s%s%s: %s\n", verbs[i].name,
 		    *verbs[i].takes ? " " : "", verbs[i].takes, verbs[i].does);
+	return 0;
+}
+
+int
+epd_fs_verb_locks(const char *line, size_t n)
+{
+	size_t at = 0, len;
+
+	while (at < n && strchr(BLANK, line[at]))
+		at++;
+	for (len = 0; at + len < n && !strchr(BLANK, line[at + len]);)
+		len++;
+	for (const struct verb *v = verbs; v < verbs + VERBS; v++)
+		if (v->how == LOCKS && strlen(v->name) == len &&
+		    !memcmp(v->name, line + at, len))
+			return 1;
 	return 0;
 }
 
@@ -476,7 +498,7 @@ epd_fs_verb(struct epd_fs_call *c, char *line)
 	if (v == verbs + VERBS)
 		return epd_why(&c->why, -EINVAL, "%.40s: no such verb; help "
 		    "lists them", name);
-	if (!v->always)
+	if (v->how != ALWAYS)
 		rc = epd_fs_stands(c->fs, c->at);
 	if (rc == 0)
 		rc = v->fn(c, line);

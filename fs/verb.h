@@ -11,7 +11,7 @@ struct epd_fs_grip;
 struct epd_fs_hands {
 	struct epd_fs *fs;
 	struct epd_fs_fork *fork;	/* the newest first; under fs->lock */
-	uint64_t forks;			/* that were made */
+	uint64_t forks;			/* that were made; under it too */
 	pthread_mutex_t lock;		/* of talks, their answers, and grips */
 	struct epd_fs_grip *grip;	/* that nobody has */
 	struct epd_fs_talk *talk;
@@ -46,6 +46,8 @@ struct epd_fs_call {
 };
 /* Do what a line says, which is taken apart.  -EINVAL (no such verb), and as the verbs. */
 int epd_fs_verb(struct epd_fs_call *c, char *line);
+/* Whether a line of n bytes is one that may wait for a log's lock. */
+int epd_fs_verb_locks(const char *line, size_t n);
 /* A user's turn, said and answered: a job. */
 int epd_fs_turn(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_span text, struct epd_why *why);

@@ -6,7 +6,8 @@
  *     and what changes in them opens them.
  *  2. A stamp is never 0 and never comes back.
  *  3. A life is a hash of a folder's number and birth, so it is the same at every
- *     mount; a log that was made anew in its folder begins another.
+ *     mount; where a log is made anew in its folder while this one lasts, another
+ *     begins.
  */
 #include "fs/workflow.h"
 
@@ -76,7 +77,7 @@ epd_fs_workflow_free(struct epd_fs *fs, struct epd_fs_workflow *w)
 
 /* What a name leads to; never 0. */
 static uint64_t
-folder_of(const struct epd_fs *fs, const char *name)
+folder_of(const struct epd_fs *fs, const char *name, uint64_t *made_ms)
 {
 	struct statx st;
 	uint64_t key[3] = {0}, out;
@@ -87,6 +88,8 @@ folder_of(const struct epd_fs *fs, const char *name)
 		key[1] = (uint64_t)st.stx_btime.tv_sec;
 		key[2] = st.stx_btime.tv_nsec;
 	}
+	if (made_ms)
+		*made_ms = key[1] * 1000 + key[2] / 1000000;
 	out = epd_xxh3_64(key, sizeof key);
 	return out ? out : 1;
 }
@@ -247,7 +250,55 @@ call_back(struct epd_fs *fs, struct epd_fs_node *n)
 		return;			/* the next change tries again */
 	fs->stale_ino = v;
 	v[fs->nstale++] = n->ino;
+	fs->recalls++;
 	epd_fs_node_unlist(n, EPD_FS_KEPT);
+}
+
+void
+epd_fs_call_back_events(struct epd_fs *fs, const struct epd_fs_workflow *w)
+{
+	struct epd_fs_node *n, *next;
+
+	for (n = fs->nodes.list[EPD_FS_KEPT]; n; n = next) {
+		next = n->in[EPD_FS_KEPT].next;
+		if (n->at.kind == EPD_FS_EVENTS && (!*n->at.workflow ||
+		    (w && n->at.life == w->life)))
+			call_back(fs, n);
+	}
+}
+
+/* The name of the state that n lies in is no more; without memory it stays. */
+static void
+call_back_name(struct epd_fs *fs, const struct epd_fs_node *n)
+{
+	struct epd_fs_gone *g;
+
+	while (n && n->at.kind != EPD_FS_STATE)
+		n = n->up;
+	if (!n || !(g = epd_calloc(1, sizeof *g + strlen(n->name) + 1)))
+		return;
+	strcpy(g->name, n->name);
+	g->dir = n->up->ino;
+	g->next = fs->gone;
+	fs->gone = g;
+}
+
+/* Who has a file open keeps nobody from seeing that its state has gone. */
+static void
+call_back_open(struct epd_fs *fs, struct epd_fs_workflow *w)
+{
+	struct epd_fs_node *n, *next;
+	struct epd_state st;
+
+	for (n = fs->nodes.list[EPD_FS_OPENED]; n; n = next) {
+		next = n->in[EPD_FS_OPENED].next;
+		if (!n->at.state || strcmp(n->at.workflow, w->name) ||
+		    (n->at.life == w->life && w->watch && epd_shard_state(
+		    epd_watch_shard(w->watch), n->at.state, &st) == 0))
+			continue;
+		call_back_name(fs, n);
+		epd_fs_node_unlist(n, EPD_FS_OPENED);
+	}
 }
 
 /* Nodes that show anything of w, or of all, are no more as the kernel has them. */
@@ -256,7 +307,7 @@ changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 {
 	const uint64_t now = epd_clock_boot_ns();
 	struct epd_fs_node *n, *next;
-	uint32_t lasting = 0;		/* a state that does */
+	uint32_t lasting = 0;		/* a state of it that does */
 
 	w->stamp = ++fs->stamp;
 	for (n = fs->nodes.list[EPD_FS_KEPT]; n; n = next) {
@@ -267,13 +318,14 @@ changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 		}
 		if (*n->at.workflow && strcmp(n->at.workflow, w->name))
 			continue;
-		if (n->at.version && (n->at.state == lasting ||
-		    is_lasting(w, &n->at)))
+		if (n->at.version && ((n->at.state == lasting &&
+		    n->at.life == w->life) || is_lasting(w, &n->at)))
 			lasting = n->at.state;
 		else
 			call_back(fs, n);
 	}
-	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
+	call_back_open(fs, w);
+	epd_fs_wake(fs);
 }
 
 int
@@ -319,7 +371,7 @@ epd_fs_workflow_new(const struct epd_fs *fs, const char *name, int dirty)
 	if (!w)
 		return NULL;
 	strcpy(w->name, name);
-	w->life = w->folder = folder_of(fs, name);
+	w->life = w->folder = folder_of(fs, name, &w->made_ms);
 	w->dir = w->runs = -1;
 	w->dirty = dirty;
 	return w;
@@ -331,7 +383,7 @@ epd_fs_workflow_is_another(const struct epd_fs *fs, struct epd_fs_workflow *w)
 	const int suspect = w->suspect;
 
 	w->suspect = 0;
-	return suspect && folder_of(fs, w->name) != w->folder;
+	return suspect && folder_of(fs, w->name, NULL) != w->folder;
 }
 
 const char *

@@ -29,6 +29,10 @@ int epd_fs_workflow_on(struct epd_fs *fs, struct epd_fs_workflow *w,
 /* Its log is taken in; one that is damaged as far as it goes. */
 void epd_fs_workflow_follow(struct epd_fs *fs, struct epd_fs_workflow *w);
 
+/* Sizes of events, w's and all's, that the kernel keeps are no more so. */
+void epd_fs_call_back_events(struct epd_fs *fs,
+    const struct epd_fs_workflow *w);
+
 /* inotify's number for a folder, or -1. */
 int epd_fs_notify_on(struct epd_fs *fs, int fd);
 

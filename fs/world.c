@@ -57,15 +57,31 @@ listed(void *arg, const char *name)
 		epd_fs_workflow_free(fs, w);
 		w = NULL;
 	}
-	fs->heard |= !w && fs->workflow;
-	if (!w && !(w = epd_fs_workflow_new(fs, name, fs->workflow ?
+	fs->heard |= !w && fs->listed;
+	if (!w && !(w = epd_fs_workflow_new(fs, name, fs->listed ?
 	    EPD_FS_HEARD : EPD_FS_UNSEEN)))
 		return -ENOMEM;
 	v[l->n++] = w;
 	return 0;
 }
 
-/* What is gone is let go; without memory or a folder nothing is there. */
+/* Those that were not come to stay as they are; the next try puts them in order. */
+static void
+keep_rest(struct epd_fs *fs, struct listing *l)
+{
+	for (size_t i = 0; i < fs->workflows; i++) {
+		struct epd_fs_workflow **v = fs->workflow[i] ? epd_grow(l->v,
+		    l->n, &l->cap, sizeof *v) : NULL;
+
+		if (!v)
+			continue;
+		l->v = v;
+		v[l->n++] = fs->workflow[i];
+		fs->workflow[i] = NULL;
+	}
+}
+
+/* What is gone is let go; without a folder nothing is there. */
 static void
 relist(struct epd_fs *fs)
 {
@@ -76,11 +92,17 @@ relist(struct epd_fs *fs)
 	if (fs->notify >= 0 && fs->dir < 0)
 		fs->dir = epd_fs_notify_on(fs, fs->store->workflows);
 	rc = epd_workflow_each(fs->store, listed, &l);
-	if (rc < 0)
+	if (rc < 0) {
 		fs->stale = 1;
+		if (rc != -ENOENT)
+			keep_rest(fs, &l);
+	}
 	for (size_t i = 0; i < fs->workflows; i++)
-		if (fs->workflow[i])
+		if (fs->workflow[i]) {
 			epd_fs_workflow_free(fs, fs->workflow[i]);
+			epd_fs_wake(fs);
+		}
+	fs->listed = 1;
 	epd_free(fs->workflow);
 	fs->workflow = l.v;
 	fs->workflows = l.n;
@@ -278,21 +300,60 @@ epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w, struct epd_span line)
 	epd_fs_stream_put(&fs->events, line);
 	if (w)
 		epd_fs_stream_put(&w->events, line);
+	epd_fs_call_back_events(fs, w);
+	epd_fs_wake(fs);
+}
+
+void
+epd_fs_wake(const struct epd_fs *fs)
+{
 	(void)!write(fs->wake, &(uint64_t){ 1 }, 8);
 }
 
 /* ---- all of it ---- */
 
+static int
+is_same(const struct epd_fs *fs, const struct stat *st)
+{
+	struct stat own;
+
+	return fstat(fs->store->dirfd, &own) < 0 ? -errno :
+	    own.st_dev == st->st_dev && own.st_ino == st->st_ino ? 0 : -ESTALE;
+}
+
 int
 epd_fs_same_store(const struct epd_fs *fs)
 {
-	struct stat own, st;
+	struct stat st;
 
-	if (fstat(fs->store->dirfd, &own) < 0 ||
-	    stat(fs->o.store.path, &st) < 0)
+	if (stat(fs->o.store.path, &st) < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
-	return own.st_dev == st.st_dev && own.st_ino == st.st_ino ? 0 :
-	    -ESTALE;
+	return is_same(fs, &st);
+}
+
+int
+epd_fs_another(const struct epd_fs *fs, int look, struct epd_store **out,
+    struct epd_why *why)
+{
+	struct epd_store_options o = fs->o.store;
+	struct epd_store *s = NULL;
+	struct stat st;
+	int rc = epd_fs_same_store(fs);
+
+	o.create = 0;
+	if (!look)
+		o.look = o.still = 0;
+	if (rc == 0 && (rc = epd_store_open(&s, &o, why)) < 0)
+		return rc;
+	if (rc == 0)
+		rc = fstat(s->dirfd, &st) < 0 ? -errno : is_same(fs, &st);
+	if (rc == 0) {
+		*out = s;
+		return 0;
+	}
+	epd_store_close(s);
+	return epd_why(why, rc, "%s: another store, or none, is there by now",
+	    o.path);
 }
 
 int
@@ -324,10 +385,16 @@ epd_fs_world_open(struct epd_fs *fs, struct epd_why *why)
 void
 epd_fs_world_close(struct epd_fs *fs)
 {
+	struct epd_fs_gone *g;
+
 	for (size_t i = 0; i < fs->workflows; i++)
 		epd_fs_workflow_free(fs, fs->workflow[i]);
 	epd_free(fs->workflow);
 	epd_free(fs->stale_ino);
+	while ((g = fs->gone)) {
+		fs->gone = g->next;
+		epd_free(g);
+	}
 	epd_fs_nodes_close(&fs->nodes);
 	epd_fs_stream_free(&fs->events);
 	if (fs->notify >= 0)

@@ -21,6 +21,13 @@ struct epd_fs_page {
 	char kv_dtype[8];
 };
 
+/* A name that leads to nothing any more, and under which something is open. */
+struct epd_fs_gone {
+	struct epd_fs_gone *next;
+	uint64_t dir;
+	char name[];
+};
+
 struct epd_fs_reason {
 	uint32_t first, count;		/* states */
 	char *text;
@@ -36,7 +43,7 @@ struct epd_fs_workflow {
 	uint8_t uuid[16];		/* its log's; 0: none was seen yet */
 	int suspect;			/* its name may be another folder's */
 	uint64_t stamp;			/* grows with each change */
-	uint64_t changed_ms;
+	uint64_t made_ms, changed_ms;
 	uint64_t used;			/* when last, in sync's counting */
 	int dir, runs;			/* inotify's numbers, or -1 */
 	int dirty;
@@ -67,9 +74,13 @@ struct epd_fs {
 	int wake;			/* an eventfd: there is something to be told */
 	int stale;			/* the list of workflows is */
 	int heard;			/* some are dirty by what inotify said */
-	uint64_t *stale_ino;		/* nodes whose attributes are to be called back */
+	uint64_t *stale_ino;		/* whose attributes are to be called back */
 	size_t nstale, stales;
+	uint64_t recalls;		/* how many were, ever */
+	struct epd_fs_gone *gone;	/* names to be called back */
+	int listed;			/* the list was made once */
 	struct epd_fs_stream events;
+	pthread_mutex_t tongues;	/* of tongue; taken last */
 	struct epd_fs_tongue *tongue;	/* tokenizers by model */
 	struct epd_fs_hands *hands;	/* what writes; NULL: nobody */
 };
@@ -83,6 +94,12 @@ void epd_fs_sync(struct epd_fs *fs);
  * commands go by the path.  0, -ESTALE, -errno.
  */
 int epd_fs_same_store(const struct epd_fs *fs);
+/*
+ * Another handle on the same store, to look only or to write.  -ESTALE: another one
+ * lies at its path.  Under no lock.  Owns: the caller's.
+ */
+int epd_fs_another(const struct epd_fs *fs, int look, struct epd_store **out,
+    struct epd_why *why);
 /* A workflow as it is now; EPD_ENOTHING.  EPD_ECORRUPT, -errno: *out is it. */
 int epd_fs_named(struct epd_fs *fs, const char *name,
     struct epd_fs_workflow **out, struct epd_why *why);
@@ -110,11 +127,10 @@ int epd_fs_page(struct epd_fs *fs, const struct epd_name *name,
 /* Names, of those in memory or all, ascending, each once.  Owns: the caller's. */
 int epd_fs_page_names(struct epd_fs *fs, int in_memory,
     struct epd_name **out, size_t *n);
+/* There is something to be told.  Needs no lock. */
+void epd_fs_wake(const struct epd_fs *fs);
 /* A line for events, of a workflow too unless NULL. */
 void epd_fs_say(struct epd_fs *fs, struct epd_fs_workflow *w,
     struct epd_span line);
-/* The tokenizer of a model; lent while the lock is held. */
-int epd_fs_tokenizer(struct epd_fs *fs, const char *model,
-    const struct epd_tokenizer **out, struct epd_why *why);
 
 #endif

@@ -13,6 +13,7 @@
  * has to do with a ctl.
  */
 struct writing {
+	struct epd_fs_errand e;
 	struct epd_fs_mount *m;
 	fuse_req_t req;
 	void (*fn)(struct writing *w);
@@ -26,24 +27,25 @@ struct writing {
 };
 
 static void
-write_aside(void *arg, int late)
+write_aside(struct epd_fs_errand *e, int late)
 {
-	struct writing *w = arg;
+	struct writing *w = (struct writing *)e;
 
 	w->late = late;
 	w->fn(w);
-	epd_free(w);
 }
 
 /* Owns: w, which is answered and let go; NULL: no memory. */
 static void
 aside(fuse_req_t req, struct writing *w)
 {
-	if (w)
-		epd_fs_crew_do(w->m->crew, w->h ? w->h->at.workflow :
-		    w->dir.workflow, write_aside, w);
-	else
+	if (!w) {
 		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	w->e.fn = write_aside;
+	strcpy(w->e.workflow, w->h ? w->h->at.workflow : w->dir.workflow);
+	epd_fs_aside(w->m->crew, req, &w->e);
 }
 
 static struct writing *
@@ -96,6 +98,7 @@ make(struct writing *w)
 	    w->text);
 
 	epd_fs_call_back(w->m);
+	epd_fs_aside_over(w->req);
 	if (rc < 0)
 		epd_fs_fail(w->req, rc);
 	else
@@ -116,6 +119,7 @@ unmake(struct writing *w)
 	    w->text);
 
 	epd_fs_call_back(w->m);
+	epd_fs_aside_over(w->req);
 	fuse_reply_err(w->req, epd_errno(rc));
 }
 
@@ -137,10 +141,13 @@ talk(fuse_req_t req, struct epd_fs_handle *h, void (*fn)(struct writing *w),
 	if (!w)
 		return -ENOMEM;
 	w->h = h;
-	if (h->at.kind == EPD_FS_CTL)
+	if (h->at.kind == EPD_FS_SAY || epd_fs_talk_is_quick(h->talk, text,
+	    n)) {
+		w->fn(w);
+		epd_free(w);
+	} else {
 		aside(req, w);
-	else
-		write_aside(w, 0);
+	}
 	return 0;
 }
 
@@ -151,6 +158,7 @@ put(struct writing *w)
 	    w->text, w->n);
 
 	epd_fs_call_back(w->m);
+	epd_fs_aside_over(w->req);
 	if (rc < 0)
 		epd_fs_fail(w->req, (int)rc);
 	else
@@ -178,6 +186,7 @@ flush(struct writing *w)
 	    w->who);
 
 	epd_fs_call_back(w->m);
+	epd_fs_aside_over(w->req);
 	fuse_reply_err(w->req, epd_errno(rc));
 }
 
@@ -201,6 +210,7 @@ let_go(struct writing *w)
 		(void)epd_fs_talk_flush(w->h->talk, 0);
 	epd_fs_shut(w->m, w->h);
 	epd_fs_call_back(w->m);
+	epd_fs_aside_over(w->req);
 	fuse_reply_err(w->req, 0);
 }
 

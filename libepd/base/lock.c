@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop.h"
 
 struct epd_procs {
 	int fd;
@@ -112,7 +113,7 @@ wait_for(int fd, int type, uint64_t timeout_ms)
 		/* By what was slept, where a test stopped the clock. */
 		if (gone < slept)
 			gone = slept;
-		if (gone >= limit)
+		if (gone >= limit || epd_is_stopped())
 			return rc;
 		if (nap > limit - gone)
 			nap = limit - gone;

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/stop.h"
 #include "flow/book.h"
 #include "flow/litter.h"
 #include "flow/names.h"
@@ -135,7 +136,9 @@ check_run(struct check *c, struct epd_workflow *w,
 	c->proof.runs += rc == 0;
 	c->proof.pages += rc == 0 ? n : 0;
 	for (uint32_t k = 0; rc == 0 && k < n; k++)
-		if ((rc = epd_run_verify(run, k)) == EPD_ECORRUPT) {
+		if (epd_is_stopped()) {
+			rc = -EINTR;
+		} else if ((rc = epd_run_verify(run, k)) == EPD_ECORRUPT) {
 			fault(c, PAGES, "%s: run %016llx: page %u: %s", w->name,
 			    (unsigned long long)id, k, epd_strerror(rc));
 			rc = 0;

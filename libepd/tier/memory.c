@@ -340,6 +340,12 @@ epd_memory_cap(const struct epd_memory *m)
 }
 
 int
+epd_memory_folder(const struct epd_memory *m)
+{
+	return m->dir;
+}
+
+int
 epd_memory_name_ok(const char *s)
 {
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) <= NAME_MAX;

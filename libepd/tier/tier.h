@@ -52,6 +52,8 @@ int epd_memory_look(struct epd_memory **out, const char *dir,
 int epd_memory_shut(const struct epd_memory *m, struct epd_why *why);
 void epd_memory_close(struct epd_memory *m);
 uint64_t epd_memory_cap(const struct epd_memory *m);
+/* The store's folder, lent; -1: there was none. */
+int epd_memory_folder(const struct epd_memory *m);
 
 /*
  * A descriptor of the workflow's folder, made on demand; the caller closes it.

@@ -268,3 +268,169 @@ listens() {
 		k=$((k + 2))
 	done
 }
+
+@test "each model's words are told by its own tokenizer" {
+	cp -r "$model" a
+	cp -r "$model" b
+	EPD_MODEL=$PWD/a epd-prefill -q -w wa -p 'zebra quiz' >/dev/null
+	EPD_MODEL=$PWD/b epd-prefill -q -w wb -p 'zebra quiz' >/dev/null
+	# Of b letters mean others.
+	jq -c '.model.vocab as $v | .model.vocab.z = $v.q | .model.vocab.q = $v.z |
+		.model.vocab.e = $v.u | .model.vocab.u = $v.e' b/tokenizer.json >new
+	mv new b/tokenizer.json
+	cat "$m/workflows/wa/states/s1/text" >wa
+	grep -q 'zebra quiz' wa
+	cat "$m/workflows/wb/states/s1/text" >wb
+	run ! cmp wa wb
+	touch a/tokenizer.json
+	cat "$m/workflows/wa/states/s1/versions/1/text" | cmp - wa
+	cat "$m/workflows/wb/states/s1/versions/1/text" | cmp - wb
+}
+
+@test "a model beneath the mount point is out of reach, and nothing waits for it" {
+	down
+	mkdir work
+	cp -r "$model" work/tiny
+	EPD_MODEL=$PWD/work/tiny epd-prefill -q -w under -p hello >/dev/null
+	up=$m m=$PWD/work
+	up
+	run ! timeout 5 cat work/workflows/under/states/s1/text
+	[[ "$output" = *'No data available'* ]]
+	timeout 5 ls -lR work >/dev/null
+	timeout 5 jq -e .version_id work/workflows/under/states/s1/state.json
+	down
+	rm -r work
+	m=$up
+}
+
+@test "a mount lies neither in the store or its memory nor over them" {
+	memory=$(echo "$BATS_TEST_TMPDIR"/memory/epd-*)
+	mkdir "$EPD_STORE/w/w1/x" "$memory/w/w1/x"
+	for at in "$EPD_STORE/w/w1/x" "$memory/w/w1/x" "$memory/.." \
+		"$BATS_TEST_TMPDIR"; do
+		run -1 epd-mount --store "$EPD_STORE" "$at"
+		[[ "$output" = *'lies in'* || "$output" = *'would be hidden'* ]]
+	done
+	rmdir "$EPD_STORE/w/w1/x" "$memory/w/w1/x"
+}
+
+@test "links to branches and hand-offs go with what they are of" {
+	epd-fork -q "$s" >/dev/null
+	h=$(epd-handoff -q --prepare w1/s2 w2)
+	[ -L "$S/s1/children/s2" ]
+	[ "$(ls "$m/workflows/w1/handoffs")" = "$h" ]
+	stat "$m/workflows/w1/handoffs/$h/"* >/dev/null
+	epd-handoff -q --abort "$h"
+	[ -z "$(ls "$m/workflows/w1/handoffs")" ]
+	run ! stat "$m/workflows/w1/handoffs/$h"
+	epd-state release -q w1/s2
+	run ! test -L "$S/s1/children/s2"
+}
+
+@test "who has a file open keeps nobody from seeing that its state is gone" {
+	epd-fork -q -n 2 "$s" >/dev/null
+	exec 7<"$S/s2/text" 9<"$S/s3/text"
+	epd-state release -q w1/s2
+	soon eval '! test -e "$S/s2/text"'
+	rmdir "$S/s3"
+	run ! test -e "$S/s3/text"
+	cat <&7 >/dev/null
+	cat <&9 >/dev/null
+	exec 7<&- 9<&-
+}
+
+@test "an empty workflow is whole, and as old as it is" {
+	sleep 1
+	mkdir "$m/workflows/new"
+	[ "$(ls -t "$m/workflows" | head -1)" = new ]
+	[[ "$(cat "$m/workflows/new/check")" = '0 faults; 0 records'* ]]
+	cp -r "$m/workflows/new" copy
+	grep -r . "$m/workflows/new" >/dev/null
+	down
+	rm -r "$EPD_STORE"
+	epd-state ls 2>/dev/null || true
+	epd-prefill -q -w one -p hello >/dev/null
+	rm -r "$EPD_STORE/w/one"
+	up
+	epd-prefill -q -w one -p hello >/dev/null
+	[ "$(wc -l <"$m/events")" -eq 1 ]
+}
+
+@test "what jobs tell is seen at once, by inotify too" {
+	ls -l "$m/workflows/w1" "$m" >/dev/null
+	echo 'decode temp hot' >"$S/s1/ctl"
+	exec 8<>"$S/s1/ctl"
+	echo prefill more >&8
+	cat <&8
+	sleep 0.5
+	echo wait >&8
+	cat <&8 >answers
+	grep -q '^j1 failed' answers
+	grep -q '^j2 done' answers
+	echo wait >&8
+	[ "$(cat <&8)" = "$(tail -1 answers)" ]
+	[ "$(stat -c %s "$m/workflows/w1/events")" = "$(wc -c <"$m/workflows/w1/events")" ]
+	jq -e 'select(.status == "cancelled" and .error)' "$m/events" && false
+	command -v inotifywait >/dev/null || return 0
+	timeout 20 inotifywait -q -e modify "$m/workflows/w1/events" >heard 3>&- &
+	p=$!
+	soon listens $p 1
+	sleep 0.2
+	echo decode temp hot >&8
+	exec 8>&-
+	wait $p
+	grep -q MODIFY heard
+}
+
+@test "nine workflows held up hold up no tenth, and who waits can be killed" {
+	for i in $(seq 9); do mkdir "$m/workflows/v$i"; done
+	for i in $(seq 9); do epd-prefill -q -w v$i -p hello; done >/dev/null
+	perl -e 'for (@ARGV) { open my $f, "+<", $_ or die;
+			my $lock = pack("s s x4 q q l x4", 1, 0, 0, 0, 0);
+			fcntl($f, 38, $lock) or die; push @f, $f; }
+		print "held\n"; close STDOUT; sleep 6' "$EPD_STORE"/w/v*/lock >held 3>&- &
+	holder=$!
+	soon test -s held
+	mkdir "$m/workflows/v1/states/s1/forks/a" 3>&- &
+	writers=$!
+	for i in $(seq 2 9); do
+		bash -c 'exec 3<>"$1"; echo fork >&3' - "$m/workflows/v$i/states/s1/ctl" 3>&- &
+		writers="$writers $!"
+	done
+	sleep 0.3
+	mkdir "$m/workflows/v10"
+	exec 8<>"$m/workflows/v1/states/s1/ctl"
+	echo help >&8
+	[ "$(cat <&8 | wc -l)" -gt 9 ]
+	exec 8>&-
+	# shellcheck disable=SC2086
+	set -- $writers
+	kill -9 "$1"
+	sleep 0.5
+	run ! kill -0 "$1"
+	[ -e /proc/$holder ]
+	kill $holder
+	shift
+	wait "$@"
+	[ "$(ls "$m/workflows/v2/states")" = $'s1\ns2' ]
+	[ "$(ls "$m/workflows/v1/states")" = s1 ]
+}
+
+@test "a job that was stopped can be cancelled" {
+	down
+	EPD_ISA=scalar EPD_THREADS=1 up
+	exec 8<>"$S/s1/ctl"
+	echo decode n 500 ignore-eos >&8
+	soon eval 'p=$(pgrep -P "$daemon" -x epd-decode)'
+	kill -STOP "$p"
+	echo cancel j1 >&8
+	echo wait j1 >&8
+	[ "$(timeout 10 cat <&8 | tail -1)" = 'j1 cancelled w1/s1@2' ] ||
+		[[ "$(epd-state show "$s" | head -1)" = *w1/s1* ]]
+	exec 8>&-
+	echo '  ' >"$S/s1/say"
+	exec 8<>"$S/s1/ctl"
+	echo jobs >&8
+	[ "$(cat <&8 | wc -l)" -eq 1 ]
+	exec 8>&-
+}

@@ -1,0 +1,22 @@
+/* stop.c - each thread's own. */
+#include "base/stop.h"
+
+#include <stddef.h>
+
+static _Thread_local struct {
+	int (*is_over)(void *arg);
+	void *arg;
+} mine;
+
+void
+epd_stop_heed(int (*is_over)(void *arg), void *arg)
+{
+	mine.is_over = is_over;
+	mine.arg = arg;
+}
+
+int
+epd_is_stopped(void)
+{
+	return mine.is_over ? mine.is_over(mine.arg) : 0;
+}
