@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "fs/attr.h"
 #include "fs/notice.h"
+#include "fs/text.h"
 
 static const double FOREVER = 3600, LISTED = 1;
 static const uint64_t SLACK_NS = 1000000000;
@@ -122,15 +123,75 @@ call_again(struct epd_fs_mount *m, uint64_t recalls, const uint64_t *ino,
 	}
 }
 
-void
-epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
+static void
+forget_one(struct epd_fs_mount *m, fuse_ino_t ino, uint64_t lookups)
+{
+	struct epd_fs_node *n = epd_fs_node(&m->fs.nodes, ino);
+
+	if (n)
+		epd_fs_node_drop(&m->fs.nodes, n, lookups);
+}
+
+/*
+ * A question about one whose size is not known until its model's tokenizer is there,
+ * which may take long.
+ */
+struct asking {
+	struct epd_fs_errand e;
+	struct epd_fs_mount *m;
+	fuse_req_t req;
+	fuse_ino_t ino;			/* a directory's, if there is a name */
+	struct epd_fs_at at;
+	char name[];
+};
+
+static void answer(fuse_req_t req, fuse_ino_t ino, const char *name,
+    int last);
+
+static void
+answer_aside(struct epd_fs_errand *e, int late)
+{
+	struct asking *a = (struct asking *)e;
+
+	if (!late)
+		epd_fs_words_want(&a->m->fs, &a->at);
+	epd_fs_aside_over(a->req);
+	answer(a->req, a->ino, a->name, 1);
+}
+
+static int
+ask_aside(fuse_req_t req, fuse_ino_t ino, const char *name,
+    const struct epd_fs_at *at)
+{
+	struct asking *a = epd_calloc(1, sizeof *a + strlen(name) + 1);
+
+	if (!a)
+		return -ENOMEM;
+	a->e.fn = answer_aside;
+	a->m = epd_fs_mount_of(req);
+	a->req = req;
+	a->ino = ino;
+	a->at = *at;
+	strcpy(a->name, name);
+	epd_fs_aside(a->m->readers, req, &a->e);
+	return 0;
+}
+
+static int
+is_wanting(const struct epd_fs_node *n)
+{
+	return n->untold && epd_fs_kind(n->at.kind)->how & EPD_FS_ASIDE;
+}
+
+static void
+answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name, int last)
 {
 	struct epd_fs_mount *m = epd_fs_mount_of(req);
 	struct fuse_entry_param e;
 	struct epd_fs_at dir, at;
 	struct epd_fs_node *n = epd_fs_begin(m, ino, &dir);
 	uint64_t recalls;
-	int rc;
+	int rc, wants = 0;
 
 	if (!n) {
 		fuse_reply_err(req, ENOENT);
@@ -141,7 +202,14 @@ epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 	    epd_fs_find(&m->fs, &dir, name, &at);
 	if (rc == 0)
 		rc = fill(m, n, name, &at, 0, &e);
+	if (rc == 0 && !last && (wants = is_wanting(epd_fs_node(&m->fs.nodes,
+	    e.ino))))
+		forget_one(m, e.ino, 1);
 	epd_fs_end(m);
+	if (wants && ask_aside(req, ino, name, &at) == 0)
+		return;
+	if (wants)
+		rc = -ENOMEM;
 	if (rc < 0)
 		epd_fs_fail(req, rc);
 	else if (fuse_reply_entry(req, &e) == 0)
@@ -153,19 +221,52 @@ epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
 	}
 }
 
+void
+epd_fs_answer_entry(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	answer_entry(req, ino, name, 0);
+}
+
+static void
+answer_attributes(fuse_req_t req, fuse_ino_t ino, int last)
+{
+	struct epd_fs_mount *m = epd_fs_mount_of(req);
+	struct epd_fs_at at;
+	struct epd_fs_node *n = epd_fs_begin(m, ino, &at);
+	struct stat st;
+	double keep = 0;
+	int rc, wants = 0;
+
+	if (!n) {
+		fuse_reply_err(req, ENOENT);
+		return;
+	}
+	if ((rc = epd_fs_attr(&m->fs, &at, ino, n, &st)) == 0) {
+		keep = keeps(m, n, 0);
+		wants = !last && is_wanting(n);
+	}
+	epd_fs_end(m);
+	if (wants && ask_aside(req, ino, "", &at) == 0)
+		return;
+	if (rc < 0)
+		epd_fs_fail_stale(req, rc);
+	else
+		fuse_reply_attr(req, &st, keep);
+}
+
+static void
+answer(fuse_req_t req, fuse_ino_t ino, const char *name, int last)
+{
+	if (*name)
+		answer_entry(req, ino, name, last);
+	else
+		answer_attributes(req, ino, last);
+}
+
 static void
 op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	epd_fs_answer_entry(req, parent, name);
-}
-
-static void
-forget_one(struct epd_fs_mount *m, fuse_ino_t ino, uint64_t lookups)
-{
-	struct epd_fs_node *n = epd_fs_node(&m->fs.nodes, ino);
-
-	if (n)
-		epd_fs_node_drop(&m->fs.nodes, n, lookups);
 }
 
 static void
@@ -194,25 +295,8 @@ op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 static void
 op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct epd_fs_mount *m = epd_fs_mount_of(req);
-	struct epd_fs_at at;
-	struct epd_fs_node *n = epd_fs_begin(m, ino, &at);
-	struct stat st;
-	double keep = 0;
-	int rc;
-
 	(void)fi;
-	if (!n) {
-		fuse_reply_err(req, ENOENT);
-		return;
-	}
-	if ((rc = epd_fs_attr(&m->fs, &at, ino, n, &st)) == 0)
-		keep = keeps(m, n, 0);
-	epd_fs_end(m);
-	if (rc < 0)
-		epd_fs_fail_stale(req, rc);
-	else
-		fuse_reply_attr(req, &st, keep);
+	answer_attributes(req, ino, 0);
 }
 
 static void

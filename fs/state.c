@@ -287,6 +287,24 @@ words(struct epd_fs *fs, const struct epd_fs_at *at, int on,
 	return rc < 0 ? rc : epd_fs_told(out);
 }
 
+void
+epd_fs_words_want(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	struct words w = { .x = { .at = at } };
+	struct epd_fs_tongue *t;
+	char *model = NULL;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	if (open_words(fs, &w, NULL) == 0)
+		model = epd_strdup(w.st.model_path);
+	pthread_mutex_unlock(&fs->lock);
+	epd_ids_free(&w.drawn);
+	if (model && epd_fs_tongue_get(fs, model, &t, NULL) == 0)
+		epd_fs_tongue_put(fs, t);
+	epd_free(model);
+}
+
 int
 epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)

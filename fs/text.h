@@ -38,6 +38,8 @@ int epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
+/* Have the tokenizer there that words' size wants.  Under no lock; it may wait. */
+void epd_fs_words_want(struct epd_fs *fs, const struct epd_fs_at *at);
 /* With the tokenizer as it was last found, if it was. */
 int epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out);
