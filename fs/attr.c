@@ -117,7 +117,6 @@ size(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_fs_node *node,
 		node->untold = k->size && rc == -EAGAIN;
 	if (rc != -EAGAIN)
 		return rc;
-	*out = 0;
 	if (!k->text || k->how & EPD_FS_ASIDE)
 		return 0;
 	if (node && now && node->stamp == now) {

@@ -68,7 +68,7 @@ struct epd_fs_kind {
 	/* What a file or a link holds; why may be NULL. */
 	int (*text)(struct epd_fs *fs, const struct epd_fs_at *at,
 	    struct epd_buf *out, struct epd_why *why);
-	/* Its size without that, and -EAGAIN if it is not known. */
+	/* Its size without that; -EAGAIN: it is not known, and out is the best guess. */
 	int (*size)(struct epd_fs *fs, const struct epd_fs_at *at,
 	    uint64_t *out);
 };

@@ -242,7 +242,7 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 		return rc;
 	more_files();
 	m.fs.o.store.look = 1;
-	m.fs.o.store.still = o->read_only;
+	m.fs.o.store.still = 1;	/* who looks on mends nothing meanwhile */
 	pthread_mutex_init(&m.fs.lock, NULL);
 	pthread_mutex_init(&m.fs.tongues, NULL);
 	pthread_mutex_init(&m.calling, NULL);

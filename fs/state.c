@@ -319,7 +319,7 @@ epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
 	return words(fs, at, 1, out, NULL);
 }
 
-/* With what is being drawn, once somebody has read words of that model. */
+/* What is being drawn is left out while the tokenizer is not there. */
 int
 epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 {
@@ -339,13 +339,14 @@ epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 		epd_ids_free(&w.drawn);
 		return rc;
 	}
-	*out = at->kind == EPD_FS_TEXT ? g.text_bytes : g.messages_bytes;
+	*out = !g.has_lengths ? 0 : at->kind == EPD_FS_TEXT ? g.text_bytes :
+	    g.messages_bytes;
 	if (w.drawn.n || !g.has_lengths)
 		t = epd_fs_tongue_kept(fs, w.st.model_path);
 	if (t && all_ids(&w, &ids, NULL) == 0)
 		*out = epd_transcript_size(epd_fs_tongue_of(t), ids.v, ids.n,
 		    kind_of(at));
-	else if (!g.has_lengths)
+	else if (w.drawn.n || !g.has_lengths)
 		rc = -EAGAIN;
 	if (t)
 		epd_fs_tongue_put(fs, t);
