@@ -60,6 +60,30 @@ load helper
 	[ "$(cat "$S/s1/reason")" = - ]
 }
 
+@test "a fork, and the end of the last branch, are changes of the state to who copies it" {
+	command -v rsync >/dev/null || skip 'no rsync'
+	last=$(stat -c %Y "$S/s1/versions/1/text")
+	rsync -a "$S/s1" out 2>err
+	for verb in fork release; do
+		was=$(stat -c %Y "$S/s1/status")
+		sleep 1.1			# rsync looks at seconds
+		case $verb in
+		fork) mkdir "$S/s1/forks/x" ;;
+		release) epd-state release -q w1/s2 ;;
+		esac
+		[ "$(stat -c %Y "$S/s1/status")" -gt "$was" ]
+		[ "$(stat -c %Y "$S/s1/state.json")" -gt "$was" ]
+		[ "$(($(jq .changed_ms "$S/s1/state.json") / 1000))" -eq \
+			"$(stat -c %Y "$S/s1/state.json")" ]
+		rsync -a "$S/s1" out 2>err
+		cmp "$S/s1/status" out/s1/status
+		cmp "$S/s1/epoch" out/s1/epoch
+		echo "$(cat out/s1/status) $(cat out/s1/epoch)" >>seen
+	done
+	[ "$(cat seen)" = $'SHARED 2\nACTIVE 2' ]
+	[ "$(stat -c %Y "$S/s1/versions/1/text")" -eq "$last" ]
+}
+
 @test "what is open outlives its state" {
 	p=$(readlink -f "$S/s1/pages/0000")
 	cat "$S/s1/text" >text
