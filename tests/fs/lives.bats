@@ -84,6 +84,26 @@ load helper
 	[ "$(stat -c %Y "$S/s1/versions/1/text")" -eq "$last" ]
 }
 
+@test "a state's messages are a prompt again where they lie, and a picture is not taken from elsewhere" {
+	ids=$(epd-state show --tokens "$s")
+	for file in "$S/s1/messages.json" "$m/workflows/../workflows/w1/states/s1/messages.json"; do
+		t=$(epd-prefill -q -w again --messages "$file")
+		[ "$(epd-state show --tokens "$t")" = "$ids" ]
+		[ "$(epd-state show -j "$t" | jq -c '[.feature_bundles[].feature_bundle_id]')" = \
+			"$(epd-state show -j "$s" | jq -c '[.feature_bundles[].feature_bundle_id]')" ]
+		cmp "$S/s1/text" "$m/workflows/again/states/${t#*/}/text"
+	done
+	t=$(cd "$S/s1" && epd-prefill -q -w again --messages messages.json)
+	[ "$(epd-state show --tokens "$t")" = "$ids" ]
+	# The same folder, but of an ordinary file system.
+	mkdir copy
+	cp "$S/s1/messages.json" copy
+	mkdir copy/features
+	ln -s "$(readlink -f "$S/s1/features/0")" copy/features/0
+	run -1 epd-prefill -w again --messages copy/messages.json
+	[[ "$output" = *'not beneath'* ]]
+}
+
 @test "what is open outlives its state" {
 	p=$(readlink -f "$S/s1/pages/0000")
 	cat "$S/s1/text" >text
