@@ -1,7 +1,8 @@
 /*
  * messages.c - the images a message file names.  The file may come from
  * anywhere, so a path in it may not leave its folder, nor go through a link,
- * and nothing is fetched.
+ * and nothing is fetched.  On a mounted store, where a state's pictures are links
+ * to the store's, it may not leave the mount.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@ struct walk {
 	struct cli *c;
 	struct epd_store *s;
 	int dirfd;
+	int mounted;		/* a store, and dirfd lies on it; -1: who knows */
 	char *dir;		/* "" or ends in a slash */
 	char *real;		/* the same from /, no slash at its end */
 	const char *where;	/* "messages[0].content[2]" */
@@ -173,6 +175,15 @@ beneath(const char *name, const char *folder)
 	return name + n + strspn(name + n, "/");
 }
 
+/* Looked up once, by the first path that needs it. */
+static int
+is_mounted(struct walk *w)
+{
+	if (w->mounted < 0)
+		w->mounted = epd_dir_is(w->dirfd, "fuse.epd");
+	return w->mounted;
+}
+
 static int
 file(struct walk *w, const char *name, struct epd_why *why)
 {
@@ -185,6 +196,12 @@ file(struct walk *w, const char *name, struct epd_why *why)
 		    "message file's folder; absolute paths outside it are not "
 		    "taken", name);
 	fd = epd_file_open(w->dirfd, path, O_RDONLY | O_NONBLOCK, 0);
+	if ((fd == -EXDEV || fd == -ELOOP) && is_mounted(w)) {
+		int there = epd_file_open_within(w->dirfd, path, O_RDONLY |
+		    O_NONBLOCK);
+
+		fd = there == -ENOSYS ? fd : there;
+	}
 	if (fd == -EXDEV || fd == -ELOOP)
 		return epd_why(why, EPD_EFORMAT, "%.120s: not beneath the "
 		    "message file's folder", name);
@@ -261,7 +278,8 @@ prompt_message_images(struct cli *c, struct epd_store *s, const char *name,
     const struct epd_json *messages, const struct prompt_images *given,
     struct prompt_images *out, struct epd_why *why)
 {
-	struct walk w = { .c = c, .s = s, .given = given, .out = out };
+	struct walk w = { .c = c, .s = s, .given = given, .out = out,
+	    .mounted = -1 };
 	const char *slash = strrchr(name, '/');
 	struct stat st;
 	int rc;

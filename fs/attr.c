@@ -1,5 +1,5 @@
 /*
- * attr.c - attributes.  Times are those of the log: a state's last version, a
+ * attr.c - attributes.  Times are those of the log: a state's last change, a
  * version's own, a page's first; so they are the same at every mount.
  */
 #include "fs/attr.h"
@@ -29,7 +29,7 @@ state_times(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *made,
 	    (rc = epd_shard_outline(s, node, &o)) < 0)
 		return rc;
 	*made = at->version ? o.wall_ms : st.created_ms;
-	*changed = o.wall_ms > *made ? o.wall_ms : *made;
+	*changed = at->version ? o.wall_ms : st.changed_ms;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +14,50 @@
 
 enum {
 	DEEPEST = 128,	/* of a tree to remove: each level holds descriptors */
-	PASSES = 8	/* over a directory that others still fill */
+	PASSES = 8,	/* over a directory that others still fill */
+	MOUNTS = 1 << 24	/* bytes of the list of mounts */
 };
+
+/* A line of proc(5)'s mountinfo: "ID PARENT MAJ:MIN ROOT AT ... - TYPE ...". */
+static int
+is_mount(const char *line, const struct statx *x, const char *type)
+{
+	const char *rest = strstr(line, " - ");
+	size_t n = strlen(type);
+	unsigned maj, min;
+
+	return rest && sscanf(line, "%*d %*d %u:%u ", &maj, &min) == 2 &&
+	    maj == x->stx_dev_major && min == x->stx_dev_minor &&
+	    !strncmp(rest + 3, type, n) && rest[3 + n] == ' ';
+}
+
+int
+epd_dir_is(int dirfd, const char *type)
+{
+	struct epd_buf b = { 0 };
+	struct statx x;
+	char *line, *end;
+	int fd, is = 0;
+
+	if (statx(dirfd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &x) < 0)
+		return 0;
+	fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (epd_file_slurp(fd, MOUNTS, &b))
+		b.n = 0;
+	for (size_t at = 0; !is && at < b.n; at += strlen(line) + 1) {
+		line = (char *)b.p + at;
+		end = memchr(line, '\n', b.n - at);
+		if (!end)
+			break;
+		*end = '\0';
+		is = is_mount(line, &x, type);
+	}
+	close(fd);
+	epd_buf_free(&b);
+	return is;
+}
 
 int
 epd_dir_sync(int dirfd)

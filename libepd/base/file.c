@@ -2,7 +2,8 @@
  * file.c - opening beneath a directory, whole reads and writes, replacing.
  * Directories (making, walking, removing) are in dir.c.
  *
- * 1. No path component is ever a symbolic link or "..", whatever the kernel.
+ * 1. No path component is ever a symbolic link or "..", whatever the kernel, but
+ *    for epd_file_open_within.
  * 2. A temporary is unlinked on every way out of epd_file_replace but success.
  */
 #include "base/file.h"
@@ -71,14 +72,12 @@ open_walk(int dirfd, const char *path, int flags, mode_t mode)
 	return -no;
 }
 
-int
-epd_file_open(int dirfd, const char *path, int flags, mode_t mode)
+static int
+open_how(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
-	int makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-		.mode = makes ? mode & 07777 : 0,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+		.mode = mode, .resolve = resolve,
 	};
 	long fd;
 
@@ -88,14 +87,32 @@ epd_file_open(int dirfd, const char *path, int flags, mode_t mode)
 		if (fd >= 0)
 			return (int)fd;
 		if (errno != EINTR && (errno != EAGAIN || tries >= 100))
-			break;
+			return -errno;
 	}
-	if (errno != ENOSYS && errno != EPERM)
-		return -errno;
+}
+
+int
+epd_file_open_within(int dirfd, const char *path, int flags)
+{
+	int fd = open_how(dirfd, path, flags, 0, RESOLVE_NO_XDEV |
+	    RESOLVE_NO_MAGICLINKS);
+
+	return fd == -EPERM ? -ENOSYS : fd;
+}
+
+int
+epd_file_open(int dirfd, const char *path, int flags, mode_t mode)
+{
+	int makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
+	int fd = open_how(dirfd, path, flags, makes ? mode & 07777 : 0,
+	    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+	if (fd != -ENOSYS && fd != -EPERM)
+		return fd;
 	do
 		fd = open_walk(dirfd, path, flags | O_CLOEXEC, mode);
 	while (fd == -EINTR);
-	return (int)fd;
+	return fd;
 }
 
 ssize_t

@@ -13,6 +13,12 @@
 #include "base/span.h"
 
 int epd_file_open(int dirfd, const char *path, int flags, mode_t mode);
+/*
+ * As above, but links and .. are followed wherever they lead without leaving
+ * dirfd's mount (RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS); nothing is made.  A
+ * kernel that cannot is -ENOSYS.
+ */
+int epd_file_open_within(int dirfd, const char *path, int flags);
 /* Make the directory (mode 0700) and those above it as needed; open it. */
 int epd_dir_make(int dirfd, const char *path);
 /*
@@ -20,6 +26,11 @@ int epd_dir_make(int dirfd, const char *path);
  * followed; make what is missing of it if asked.
  */
 int epd_dir_root(const char *path, int make);
+/*
+ * 1 if dirfd's file system is mounted as type ("fuse.x"), told without asking who
+ * serves it; 0 if not, or if it cannot be told.
+ */
+int epd_dir_is(int dirfd, const char *type);
 /* A file system that cannot flush directories counts as having done so. */
 int epd_dir_sync(int dirfd);
 /* Open the directory path's last component is in, and point at that. */

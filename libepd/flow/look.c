@@ -21,6 +21,7 @@ epd_look(struct epd_look *out, struct epd_watch *w, uint32_t state,
 		return epd_look_fail(k.w->name, state, version, rc, why);
 	k.s = epd_watch_store(w);
 	k.version = version ? version : k.st.versions;
+	k.changed_ms = version ? k.x.head.wall_ms : k.st.changed_ms;
 	*out = k;
 	return 0;
 }
@@ -87,6 +88,7 @@ epd_watch_state(struct epd_watch *w, uint32_t state, uint32_t version,
 	if ((rc = epd_look_images(&k, &images)) < 0)
 		return epd_look_fail(k.w->name, state, version, rc, why);
 	epd_book_line(&v.line, k.w, &k.st, &k.x);
+	v.line.changed_ms = k.changed_ms;
 	v.version = k.version;
 	v.kv_dtype = epd_look_dtype(&k.st);
 	v.state = &k.st;

@@ -13,6 +13,7 @@ struct epd_look {
 	struct epd_state st;
 	struct epd_weight x;
 	uint32_t version;
+	uint64_t changed_ms;	/* the state; the version, if it was asked for */
 };
 /* Fails: EPD_ENOTHING, EPD_ENOSTATE, -errno, with the ref in why. */
 int epd_look(struct epd_look *k, struct epd_watch *w, uint32_t state,

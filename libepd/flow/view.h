@@ -29,7 +29,7 @@ int epd_view_states(struct epd_store *s, const char *workflow,
 
 /* A state at one of its versions; all is lent for the call. */
 struct epd_sight {
-	struct epd_state_line line;	/* of that version */
+	struct epd_state_line line;	/* of that version; changed_ms too if it was asked for */
 	uint32_t version;
 	const char *kv_dtype;
 	const struct epd_state *state;

@@ -279,7 +279,7 @@ identity(struct sheet *p, const char *name)
 	epd_jw_hex(w, "owner_shard", shard, sizeof shard);
 	time_or_null(w, "ttl_deadline_ms", k->st.ttl_deadline_ms);
 	epd_jw_uint(w, "created_ms", k->st.created_ms);
-	epd_jw_uint(w, "changed_ms", h->wall_ms);
+	epd_jw_uint(w, "changed_ms", k->changed_ms);
 	str_or_null(w, "tenant", k->st.tenant);
 	epd_jw_uint(w, "tokens", k->x.tokens);
 	epd_jw_uint(w, "images", k->x.images);

@@ -55,9 +55,28 @@ epd_apply_meant(const struct epd_table *t, uint32_t id, enum epd_kind verb,
 	return rc;
 }
 
-void
-epd_apply_free(struct epd_table *t, struct epd_head *h)
+static void
+changed(struct epd_head *h, const struct epd_change *c)
 {
+	h->state.changed_ms = c->wall_ms;
+	h->guessed = 0;
+}
+
+void
+epd_apply_touch(struct epd_head *h, const struct epd_change *c)
+{
+	h->state.epoch = c->lsn;
+	changed(h, c);
+}
+
+void
+epd_apply_free(struct epd_table *t, const struct epd_change *c)
+{
+	struct epd_head *h = c->head, *alone = epd_table_leave(t, h);
+
+	/* SHARED is printed from counts, and its epoch stays. */
+	if (alone)
+		changed(alone, c);
 	for (uint32_t i = h->state.versions; i-- > 0; )
 		epd_tree_drop(t->tree, h->v[i].node);
 	epd_table_remove(t, h);
@@ -77,7 +96,7 @@ prepare_release(struct epd_table *t, const struct epd_rec *r,
 static void
 commit_release(struct epd_table *t, struct epd_change *c)
 {
-	epd_apply_free(t, c->head);
+	epd_apply_free(t, c);
 }
 
 const struct epd_apply_verb epd_apply_release = {

@@ -68,7 +68,9 @@ int epd_apply_moved(const struct epd_table *t, uint32_t id,
     struct epd_why *why);
 /* A copy in the arena, or NULL. */
 const char *epd_apply_str(struct epd_table *t, const char *s);
-/* A state goes, and its holds with it. */
-void epd_apply_free(struct epd_table *t, struct epd_head *h);
+/* The record changes the state. */
+void epd_apply_touch(struct epd_head *h, const struct epd_change *c);
+/* c's state goes, and its holds with it; who alone shared with it does no more. */
+void epd_apply_free(struct epd_table *t, const struct epd_change *c);
 
 #endif

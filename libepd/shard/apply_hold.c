@@ -133,7 +133,7 @@ static void
 commit_offer(struct epd_table *t, struct epd_change *c)
 {
 	c->head->pinned = 1;
-	c->head->state.epoch = c->lsn;
+	epd_apply_touch(c->head, c);
 	t->handoff[t->nhandoffs++] = c->handoff;
 }
 
@@ -195,11 +195,11 @@ commit_move(struct epd_table *t, struct epd_change *c)
 	struct epd_handoff *h = c->handoff.phase ?
 	    epd_table_handoff(t, c->handoff.id) : NULL;
 
-	c->head->state.epoch = c->lsn;
+	epd_apply_touch(c->head, c);
 	c->head->state.status = c->to;
 	c->head->pinned = 0;
 	if (c->to == EPD_FREE)
-		epd_apply_free(t, c->head);
+		epd_apply_free(t, c);
 	if (h && c->kind == EPD_KIND_COMMIT)
 		h->phase = c->handoff.phase;
 	else if (h)

@@ -51,7 +51,7 @@ commit_version(struct epd_table *t, const struct epd_change *c)
 	epd_tree_hold(t->tree, c->lsn);
 	t->pending--;
 	c->head->v[s->versions++] = (struct epd_head_version){ c->lsn, c->key };
-	s->epoch = c->lsn;
+	epd_apply_touch(c->head, c);
 }
 
 /* ---- create, and the state that ready brings ---- */
@@ -105,6 +105,7 @@ commit_create(struct epd_table *t, struct epd_change *c)
 	epd_table_add(t, c->head);
 	t->next_state = c->head->state.id + 1;
 	commit_version(t, c);
+	epd_table_join(t, c->head);
 }
 
 const struct epd_apply_verb epd_apply_create = {
@@ -227,7 +228,7 @@ make_branch(const struct epd_rec *r, const struct epd_fork *in, uint32_t i,
 	h->state.versions = 1;
 	h->state.status = EPD_ACTIVE;
 	h->state.epoch = r->lsn;
-	h->state.created_ms = r->wall_ms;
+	h->state.created_ms = h->state.changed_ms = r->wall_ms;
 	h->state.parent_state = in->id;
 	h->state.parent_version = in->version;
 	h->state.ttl_deadline_ms = in->ttl_deadline_ms;
@@ -271,11 +272,12 @@ commit_fork(struct epd_table *t, struct epd_change *c)
 	for (uint32_t i = 0; i < c->branches; i++) {
 		epd_tree_hold(t->tree, c->branch[i]->v[0].node);
 		epd_table_add(t, c->branch[i]);
+		epd_table_join(t, c->branch[i]);
 	}
 	t->next_state += c->branches;
-	c->head->state.epoch = c->lsn;
+	epd_apply_touch(c->head, c);
 	if (c->replace)
-		epd_apply_free(t, c->head);
+		epd_apply_free(t, c);
 	epd_free(c->branch);
 	c->branch = NULL;
 	c->branches = 0;

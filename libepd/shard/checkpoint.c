@@ -7,9 +7,9 @@
  *	index	sections, each: kind u32, count u32, bytes u64, entries
  *	  nodes	id u64, parent u64, tokens u32, body bytes u32, body crc u32,
  *		links u32, run u64, wall_ms u64; ascending
- *	  states id u32, versions u32, status u32, zero u32, epoch u64,
- *		created_ms u64, salt u64, traits, then per version: node u64,
- *		key u64; ascending
+ *	  states id u32, versions u32, status u32, flags u32 (1: changed),
+ *		epoch u64, created_ms u64, with changed changed_ms u64, salt
+ *		u64, traits, then per version: node u64, key u64; ascending
  *	  leases as in the log, then node u64; ascending; left out if none
  *	  hand-offs as in the log, then lsn u64; ascending; left out if none
  *	bodies	in the order of the nodes
@@ -31,6 +31,7 @@ enum {
 	HEAD = EPD_CHECKPOINT_HEAD,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
 	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
+	CHANGED = EPD_CHECKPOINT_CHANGED,
 };
 
 static size_t
@@ -94,9 +95,12 @@ pack_states(const struct epd_table *t, struct epd_buf *index)
 		epd_pack_u32(index, h->state.id);
 		epd_pack_u32(index, h->state.versions);
 		epd_pack_u32(index, h->state.status);
-		epd_pack_u32(index, 0);
+		/* A guess is made anew by whoever reads. */
+		epd_pack_u32(index, h->guessed ? 0 : CHANGED);
 		epd_pack_u64(index, h->state.epoch);
 		epd_pack_u64(index, h->state.created_ms);
+		if (!h->guessed)
+			epd_pack_u64(index, h->state.changed_ms);
 		epd_pack_u64(index, h->salt);
 		epd_traits_pack(index, &h->state);
 		for (uint32_t k = 0; k < h->state.versions; k++) {

@@ -24,6 +24,7 @@ enum {
 	HEAD = EPD_CHECKPOINT_HEAD, NODE = EPD_CHECKPOINT_NODE,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
 	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
+	CHANGED = EPD_CHECKPOINT_CHANGED,
 	SECTION = 16, VERSION = 16,	/* bytes */
 	WINDOW = 65536,
 	/* A state without its versions: mostly, and at most. */
@@ -180,7 +181,7 @@ static int
 take_state(struct index *x, struct epd_head *h)
 {
 	struct epd_state *s = &h->state;
-	uint32_t zero = 0;
+	uint32_t flags;
 	int rc = 0;
 
 	for (size_t most = STATE; ; most = STATE_MOST) {
@@ -193,9 +194,11 @@ take_state(struct index *x, struct epd_head *h)
 		s->id = epd_unpack_u32(&c);
 		s->versions = epd_unpack_u32(&c);
 		s->status = epd_unpack_u32(&c);
-		zero = epd_unpack_u32(&c);
+		flags = epd_unpack_u32(&c);
 		s->epoch = epd_unpack_u64(&c);
 		s->created_ms = epd_unpack_u64(&c);
+		h->guessed = !(flags & CHANGED);
+		s->changed_ms = h->guessed ? 0 : epd_unpack_u64(&c);
 		h->salt = epd_unpack_u64(&c);
 		epd_traits_unpack(&c, s);
 		if (c.failed && most == STATE)
@@ -204,8 +207,20 @@ take_state(struct index *x, struct epd_head *h)
 			return EPD_ECORRUPT;
 		x->n -= (size_t)(c.p - x->p);
 		x->p = c.p;
-		return zero ? EPD_EKIND : 0;
+		return flags & ~(uint32_t)CHANGED ? EPD_EKIND : 0;
 	}
+}
+
+/* It changed no sooner than it, and its newest version, was made. */
+static void
+guess(const struct epd_table *t, struct epd_head *h)
+{
+	struct epd_state *s = &h->state;
+	const struct epd_body *b = epd_tree_get(t->tree,
+	    h->v[s->versions - 1].node)->body;
+
+	s->changed_ms = b->wall_ms > s->created_ms ? b->wall_ms :
+	    s->created_ms;
 }
 
 static int
@@ -239,6 +254,7 @@ load_state(struct index *x)
 		return rc;
 	h->state = *s;
 	h->salt = in.salt;
+	h->guessed = in.guessed;
 	epd_table_add(t, h);
 	for (s = &h->state; s->versions < versions; s->versions++) {
 		struct epd_head_version *v = &h->v[s->versions];
@@ -251,6 +267,9 @@ load_state(struct index *x)
 		if (epd_tree_hold(t->tree, v->node))
 			return EPD_ECORRUPT;
 	}
+	epd_table_join(t, h);
+	if (h->guessed)
+		guess(t, h);
 	return 0;
 }
 

@@ -25,6 +25,14 @@ same_state(const struct epd_state *a, const struct epd_state *b)
 	    !strcmp(a->fingerprint, b->fingerprint);
 }
 
+/* A guess is what a checkpoint had that does not say. */
+static int
+same_time(const struct epd_head *a, const struct epd_head *b)
+{
+	return a->guessed || b->guessed ||
+	    a->state.changed_ms == b->state.changed_ms;
+}
+
 static void
 compare_states(const struct epd_table *a, const struct epd_table *b,
     const char *what, struct epd_faults *f)
@@ -36,7 +44,7 @@ compare_states(const struct epd_table *a, const struct epd_table *b,
 		const struct epd_head *x = a->head[i], *y = b->head[i];
 
 		if (!same_state(&x->state, &y->state) || x->salt != y->salt ||
-		    x->pinned != y->pinned ||
+		    x->pinned != y->pinned || !same_time(x, y) ||
 		    memcmp(x->v, y->v, x->state.versions * sizeof *x->v)) {
 			epd_fault(f, "s%u: is not what the %s gives",
 			    x->state.id, what);
@@ -54,7 +62,8 @@ same_node(const struct epd_node *a, const struct epd_node *b)
 	    a->start == b->start && a->tokens == b->tokens &&
 	    a->heads == b->heads && a->children == b->children &&
 	    x->n == y->n && epd_body_crc(x) == epd_body_crc(y) &&
-	    x->run == y->run && x->wall_ms == y->wall_ms;
+	    x->run == y->run && x->wall_ms == y->wall_ms &&
+	    x->states == y->states && x->which == y->which;
 }
 
 static int

@@ -137,6 +137,33 @@ epd_table_remove(struct epd_table *t, struct epd_head *h)
 	epd_head_free(h);
 }
 
+static struct epd_body *
+root(const struct epd_table *t, const struct epd_head *h)
+{
+	const struct epd_node *n = epd_tree_get(t->tree, h->v[0].node);
+
+	return epd_tree_get(t->tree, n->root)->body;
+}
+
+void
+epd_table_join(struct epd_table *t, const struct epd_head *h)
+{
+	struct epd_body *b = root(t, h);
+
+	b->states++;
+	b->which ^= h->state.id;
+}
+
+struct epd_head *
+epd_table_leave(struct epd_table *t, const struct epd_head *h)
+{
+	struct epd_body *b = root(t, h);
+
+	b->states--;
+	b->which ^= h->state.id;
+	return b->states == 1 ? epd_table_find(t, b->which) : NULL;
+}
+
 /* Room for FRAME more of size bytes behind n. */
 static int
 room(void **v, size_t n, size_t *cap, size_t size)

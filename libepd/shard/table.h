@@ -21,6 +21,7 @@ struct epd_body {
 	uint64_t at, run, wall_ms;
 	uint32_t n, crc;		/* crc: of one in the file */
 	uint32_t nlinks;
+	uint32_t states, which;		/* a root's: live ones, ids xored */
 	union {				/* what is freed is lent no more */
 		struct epd_body *next;	/* in the list of the freed */
 		const struct epd_version *lent;	/* unpacked, in lending lent_in */
@@ -40,6 +41,7 @@ struct epd_head {
 	uint32_t cap;
 	uint64_t salt;			/* of a branch's sampler at @1; 0: none */
 	int pinned;			/* by a hand-off that is not decided */
+	int guessed;			/* changed_ms, as nobody kept it */
 };
 
 /*
@@ -48,6 +50,7 @@ struct epd_head {
  *    held by nothing else.
  * 3. lsn is the last record applied.
  * 4. No state's deadline is before soonest.
+ * 5. The body of a root counts the states whose first version stands on it.
  */
 struct epd_table {
 	uint8_t uuid[16];
@@ -78,6 +81,10 @@ int epd_table_reserve(struct epd_table *t, size_t more);
 /* Add h, whose id is the highest, where room is reserved; t owns it then. */
 void epd_table_add(struct epd_table *t, struct epd_head *h);
 void epd_table_remove(struct epd_table *t, struct epd_head *h);
+/* h, which has versions, is to be counted by its root; or to be so no more. */
+void epd_table_join(struct epd_table *t, const struct epd_head *h);
+/* The only one that is left then, or NULL. */
+struct epd_head *epd_table_leave(struct epd_table *t, const struct epd_head *h);
 
 /* Room for one more, whatever the records of the same frame add; -ENOMEM. */
 int epd_table_reserve_lease(struct epd_table *t);

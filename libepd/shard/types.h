@@ -103,6 +103,7 @@ struct epd_state {
 	enum epd_status status;		/* out */
 	uint64_t epoch;			/* out: lsn of the last change */
 	uint64_t created_ms;		/* out */
+	uint64_t changed_ms;		/* out: by epoch, or shared no more */
 	uint32_t parent_state, parent_version;	/* 0: none */
 	uint64_t ttl_deadline_ms;	/* wall clock; 0: never */
 	uint32_t page_tokens, kv_type;

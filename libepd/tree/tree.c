@@ -159,7 +159,8 @@ epd_tree_add(struct epd_tree *t, uint64_t id, uint64_t parent,
 		p->node.children++;
 	}
 	t->v[t->n++] = (struct slot){ .node = {
-		.id = id, .parent = parent, .start = start,
+		.id = id, .parent = parent,
+		.root = p ? p->node.root : id, .start = start,
 		.tokens = tokens, .body = body,
 	} };
 	t->live++;

@@ -19,6 +19,7 @@ struct epd_tree;
 /* Node ids are given by the caller, ascending, never 0; body is the caller's. */
 struct epd_node {
 	uint64_t id, parent;	/* parent 0: a root */
+	uint64_t root;		/* first on the way to it */
 	uint64_t start;		/* tokens before its own */
 	uint32_t tokens;	/* of its own */
 	uint32_t heads;		/* holders: versions of live states */

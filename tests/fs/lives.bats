@@ -60,6 +60,50 @@ load helper
 	[ "$(cat "$S/s1/reason")" = - ]
 }
 
+@test "a fork, and the end of the last branch, are changes of the state to who copies it" {
+	command -v rsync >/dev/null || skip 'no rsync'
+	last=$(stat -c %Y "$S/s1/versions/1/text")
+	rsync -a "$S/s1" out 2>err
+	for verb in fork release; do
+		was=$(stat -c %Y "$S/s1/status")
+		sleep 1.1			# rsync looks at seconds
+		case $verb in
+		fork) mkdir "$S/s1/forks/x" ;;
+		release) epd-state release -q w1/s2 ;;
+		esac
+		[ "$(stat -c %Y "$S/s1/status")" -gt "$was" ]
+		[ "$(stat -c %Y "$S/s1/state.json")" -gt "$was" ]
+		[ "$(($(jq .changed_ms "$S/s1/state.json") / 1000))" -eq \
+			"$(stat -c %Y "$S/s1/state.json")" ]
+		rsync -a "$S/s1" out 2>err
+		cmp "$S/s1/status" out/s1/status
+		cmp "$S/s1/epoch" out/s1/epoch
+		echo "$(cat out/s1/status) $(cat out/s1/epoch)" >>seen
+	done
+	[ "$(cat seen)" = $'SHARED 2\nACTIVE 2' ]
+	[ "$(stat -c %Y "$S/s1/versions/1/text")" -eq "$last" ]
+}
+
+@test "a state's messages are a prompt again where they lie, and a picture is not taken from elsewhere" {
+	ids=$(epd-state show --tokens "$s")
+	for file in "$S/s1/messages.json" "$m/workflows/../workflows/w1/states/s1/messages.json"; do
+		t=$(epd-prefill -q -w again --messages "$file")
+		[ "$(epd-state show --tokens "$t")" = "$ids" ]
+		[ "$(epd-state show -j "$t" | jq -c '[.feature_bundles[].feature_bundle_id]')" = \
+			"$(epd-state show -j "$s" | jq -c '[.feature_bundles[].feature_bundle_id]')" ]
+		cmp "$S/s1/text" "$m/workflows/again/states/${t#*/}/text"
+	done
+	t=$(cd "$S/s1" && epd-prefill -q -w again --messages messages.json)
+	[ "$(epd-state show --tokens "$t")" = "$ids" ]
+	# The same folder, but of an ordinary file system.
+	mkdir copy
+	cp "$S/s1/messages.json" copy
+	mkdir copy/features
+	ln -s "$(readlink -f "$S/s1/features/0")" copy/features/0
+	run -1 epd-prefill -w again --messages copy/messages.json
+	[[ "$output" = *'not beneath'* ]]
+}
+
 @test "what is open outlives its state" {
 	p=$(readlink -f "$S/s1/pages/0000")
 	cat "$S/s1/text" >text

@@ -205,6 +205,41 @@ TEST(open_stays_beneath_and_off_links)
 	}
 }
 
+TEST(open_within_follows_links_but_not_off_the_mount)
+{
+	int fd;
+
+	fresh();
+	CHECK_INT(mkdirat(dir, "d", 0700), 0);
+	CHECK_INT(mkdirat(dir, "e", 0700), 0);
+	CHECK_INT(put("d/f", "x"), 0);
+	CHECK_INT(symlinkat("../d", dir, "e/l"), 0);
+	CHECK_INT(symlinkat("/proc/self/status", dir, "e/abs"), 0);
+	CHECK_INT(symlinkat("/proc/self/fd/0", dir, "e/magic"), 0);
+	fd = epd_file_open_within(dir, "e/l/f", O_RDONLY);
+	CHECK(fd >= 0);
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	close(fd);
+	fd = epd_file_open_within(dir, "e/../d/f", O_RDONLY);
+	CHECK(fd >= 0);
+	close(fd);
+	CHECK_INT(epd_file_open_within(dir, "e/abs", O_RDONLY), -EXDEV);
+	CHECK_INT(epd_file_open_within(dir, "e/magic", O_RDONLY), -EXDEV);
+	CHECK_INT(epd_file_open_within(dir, "none", O_RDONLY), -ENOENT);
+	fault.no_openat2 = EPERM;
+	CHECK_INT(epd_file_open_within(dir, "d/f", O_RDONLY), -ENOSYS);
+	fault.no_openat2 = 0;
+	/* What is mounted as what, where there is one to be told. */
+	fd = open("/proc", O_RDONLY | O_DIRECTORY);
+	CHECK(fd >= 0);
+	CHECK_INT(epd_dir_is(fd, "proc"), 1);
+	CHECK_INT(epd_dir_is(fd, "pro"), 0);
+	CHECK_INT(epd_dir_is(fd, "fuse.epd"), 0);
+	close(fd);
+	CHECK_INT(epd_dir_is(dir, "proc"), 0);
+	CHECK_INT(epd_dir_is(-1, "proc"), 0);
+}
+
 TEST(read_takes_no_more_than_it_may)
 {
 	struct epd_buf b = { 0 };

@@ -205,10 +205,11 @@ shard_hash(struct epd_shard *s)
 	int rc = 0;
 
 	for (uint32_t id = 0; !rc && !epd_shard_next(s, id, &st); id = st.id) {
-		epd_buf_fmt(&b, "s%u %u %d %llu %llu %u %u %llu %u %u %llu "
-		    "%s %s %s;", st.id, st.versions, st.status,
+		epd_buf_fmt(&b, "s%u %u %d %llu %llu %llu %u %u %llu %u %u "
+		    "%llu %s %s %s;", st.id, st.versions, st.status,
 		    (unsigned long long)st.epoch,
-		    (unsigned long long)st.created_ms, st.parent_state,
+		    (unsigned long long)st.created_ms,
+		    (unsigned long long)st.changed_ms, st.parent_state,
 		    st.parent_version, (unsigned long long)st.ttl_deadline_ms,
 		    st.page_tokens, st.kv_type,
 		    (unsigned long long)st.page_bytes, st.model_path,

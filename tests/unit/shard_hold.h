@@ -62,7 +62,7 @@ hold_pack_half(struct epd_buf *b, const struct epd_handoff *h)
 }
 
 /*
- * All a shard shows but lsns: states but for their epoch, versions, counts,
+ * All a shard shows but lsns: states but for their last change, versions, counts,
  * leases and halves; holders says whether also by whom leases are held.  0 if
  * something cannot be read.
  */
@@ -121,18 +121,19 @@ hold_hash(struct epd_shard *s)
 static inline int
 hold_same(struct epd_shard *s, int dir)
 {
-	uint64_t h = hold_hash(s), lsn = epd_shard_lsn(s);
+	uint64_t h = hold_hash(s), all = shard_hash(s), lsn = epd_shard_lsn(s);
 	struct epd_shard *r = NULL;
 	int same;
 
 	same = h && !shard_open(&r, dir, 1) && hold_hash(r) == h &&
+	    shard_hash(r) == all &&
 	    epd_shard_lsn(r) == lsn && epd_shard_term(r) == epd_shard_term(s) &&
 	    !epd_shard_check(r, shard_fault_print, NULL, NULL);
 	epd_shard_close(r);
 	r = NULL;
 	same = same && !epd_shard_checkpoint(s, NULL) && hold_hash(s) == h &&
 	    !shard_open(&r, dir, 1) && hold_hash(r) == h &&
-	    epd_shard_lsn(r) == lsn &&
+	    shard_hash(r) == all && epd_shard_lsn(r) == lsn &&
 	    !epd_shard_check(r, shard_fault_print, NULL, NULL) &&
 	    !epd_shard_check(s, shard_fault_print, NULL, NULL);
 	epd_shard_close(r);
