@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 enum { RESULT = 16 << 20, SENTENCE = 239 };	/* bytes of a line */
@@ -127,4 +128,46 @@ epd_fs_child_listen(struct epd_fs_child *c)
 				fd[i].fd = -1;
 		}
 	}
+}
+
+/* The daemon's, but for what says which store and how. */
+int
+epd_fs_child_env(char ***out, const struct epd_fs_options *o)
+{
+	static const char *const own[] = { "EPD_STORE=", "EPD_TENANT=",
+	    "EPD_CONFIG=", "EPD_LOG=" };
+	const char *value[] = { o->store.path, o->store.tenant, o->config };
+	extern char **environ;
+	struct epd_buf b = {0};
+	size_t n = 0, k = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	if (!(*out = env = epd_calloc(n + 4, sizeof *env)))
+		return -ENOMEM;
+	for (size_t i = 0, w; i < n; i++) {
+		for (w = 0; w < 4 && strncmp(environ[i], own[w],
+		    strlen(own[w])); w++)
+			;
+		if (w == 4 && !(env[k++] = epd_strdup(environ[i])))
+			return -ENOMEM;
+	}
+	for (size_t w = 0; w < 3; w++) {
+		b.n = 0;
+		epd_buf_fmt(&b, "%s%s", own[w], value[w] ? value[w] : "");
+		env[k] = b.failed ? NULL : epd_strdup(epd_buf_cstr(&b));
+		if (!env[k++])
+			break;
+	}
+	epd_buf_free(&b);
+	return env[k - 1] ? 0 : -ENOMEM;
+}
+
+void
+epd_fs_child_env_free(char **env)
+{
+	for (char **e = env; e && *e; e++)
+		epd_free(*e);
+	epd_free(env);
 }

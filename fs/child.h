@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/span.h"
+#include "fs/fs.h"
 
 /* The last line of what is read, its first bytes. */
 struct epd_fs_last {
@@ -30,6 +31,12 @@ void epd_fs_child_close(struct epd_fs_child *c);
 /* argv[0] is its path.  Who is given *pid waits for it. */
 int epd_fs_child_spawn(const struct epd_fs_child *c, char *const argv[],
     char *const env[], pid_t *pid);
+/*
+ * The daemon's environment, but for what says which store and how; on failure too to
+ * be freed.
+ */
+int epd_fs_child_env(char ***out, const struct epd_fs_options *o);
+void epd_fs_child_env_free(char **env);
 /* Take in what it says, until it says no more. */
 void epd_fs_child_listen(struct epd_fs_child *c);
 

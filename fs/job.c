@@ -476,40 +476,6 @@ epd_fs_job_next(struct epd_fs_jobs *j, const struct epd_fs_at *at,
 
 /* ---- all of it ---- */
 
-/* The daemon's, but for what says which store and how. */
-static int
-make_env(struct epd_fs_jobs *j)
-{
-	static const char *const own[] = { "EPD_STORE=", "EPD_TENANT=",
-	    "EPD_CONFIG=", "EPD_LOG=" };
-	const struct epd_fs_options *o = &j->fs->o;
-	const char *value[] = { o->store.path, o->store.tenant, o->config };
-	extern char **environ;
-	struct epd_buf b = {0};
-	size_t n = 0, k = 0;
-
-	while (environ[n])
-		n++;
-	if (!(j->env = epd_calloc(n + 4, sizeof *j->env)))
-		return -ENOMEM;
-	for (size_t i = 0, w; i < n; i++) {
-		for (w = 0; w < 4 && strncmp(environ[i], own[w],
-		    strlen(own[w])); w++)
-			;
-		if (w == 4 && !(j->env[k++] = epd_strdup(environ[i])))
-			return -ENOMEM;
-	}
-	for (size_t w = 0; w < 3; w++) {
-		b.n = 0;
-		epd_buf_fmt(&b, "%s%s", own[w], value[w] ? value[w] : "");
-		j->env[k] = b.failed ? NULL : epd_strdup(epd_buf_cstr(&b));
-		if (!j->env[k++])
-			break;
-	}
-	epd_buf_free(&b);
-	return j->env[k - 1] ? 0 : -ENOMEM;
-}
-
 static int
 start(struct epd_fs_jobs *j)
 {
@@ -547,7 +513,7 @@ epd_fs_jobs_open(struct epd_fs_jobs **out, struct epd_fs *fs,
 	j->arg = arg;
 	j->last = &j->first;
 	if ((rc = start(j)) == 0)
-		rc = make_env(j);
+		rc = epd_fs_child_env(&j->env, &fs->o);
 	if (rc < 0) {
 		epd_fs_jobs_close(j);
 		return epd_why(why, rc, "jobs: %s", epd_strerror(rc));
@@ -606,9 +572,7 @@ epd_fs_jobs_close(struct epd_fs_jobs *j)
 		j->first = x->next;
 		free_job(x);
 	}
-	for (char **e = j->env; e && *e; e++)
-		epd_free(*e);
-	epd_free(j->env);
+	epd_fs_child_env_free(j->env);
 	pthread_cond_destroy(&j->more);
 	pthread_mutex_destroy(&j->lock);
 	epd_free(j);

@@ -9,7 +9,7 @@
  *     mount; where a log is made anew in its folder while this one lasts, another
  *     begins.
  */
-#include "fs/workflow.h"
+#include "fs/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "fs/workflow.h"
 
 enum { OPEN = 1024, FILES = 8 };	/* at most, and of each */
 

@@ -9,51 +9,13 @@
 
 #include "fs/fs.h"
 #include "fs/node.h"
-#include "fs/stream.h"
-
-/* A page that live states of one workflow show. */
-struct epd_fs_page {
-	struct epd_name name;
-	uint64_t node, sum, bytes, wall_ms;
-	uint32_t k, rows, page_tokens;
-	uint32_t states, leases;
-	int in_memory;
-	char kv_dtype[8];
-};
+#include "fs/workflow.h"
 
 /* A name that leads to nothing any more, and under which something is open. */
 struct epd_fs_gone {
 	struct epd_fs_gone *next;
 	uint64_t dir;
 	char name[];
-};
-
-struct epd_fs_reason {
-	uint32_t first, count;		/* states */
-	char *text;
-};
-
-struct epd_fs_workflow {
-	char name[EPD_WORKFLOW];
-	struct epd_watch *watch;	/* NULL: shut, or nothing was written yet */
-	struct epd_follow *follow;
-	uint64_t lsn;			/* of what was shown last */
-	uint64_t told;			/* number of the last record in log */
-	uint64_t folder, life;		/* tell it from one that had its name */
-	uint8_t uuid[16];		/* its log's; 0: none was seen yet */
-	int suspect;			/* its name may be another folder's */
-	uint64_t stamp;			/* grows with each change */
-	uint64_t made_ms, changed_ms;
-	uint64_t used;			/* when last, in sync's counting */
-	int dir, runs;			/* inotify's numbers, or -1 */
-	int dirty;
-	int rc;				/* how it was read last */
-	struct epd_fs_page *page;	/* ascending by name, each once */
-	size_t pages;
-	uint64_t paged;			/* stamp they are of; 0: of none */
-	struct epd_fs_stream log, events;
-	struct epd_fs_reason *reason;	/* as they were given */
-	size_t reasons, reasons_cap;
 };
 
 struct epd_fs {
