@@ -446,6 +446,38 @@ names() {
 	run -1 touch "$S/s1/text"
 }
 
+# A line with tabs, as bash takes it at home; what it would run is told.  A shell
+# that somebody sits at is deaf to SIGTERM.
+typed() {
+	{
+		echo 'epd-mount() { printf "<%s>" "$@"; echo; }; epd() { epd-mount "$@"; }'
+		printf 'cd; . %q\n%s\nexit\n' "$root/completions/epd.bash" "$1"
+	} | timeout -s KILL 10 bash --norc --noprofile -i 2>/dev/null 3>&-
+}
+
+@test "completion behind -u asks nothing of a mount whose process stands still" {
+	down
+	m=$HOME/'a place'
+	mkdir "$m"
+	up
+	kill -STOP "$daemon"
+	for line in 'epd-mount -u a' 'epd-mount -u a\ p' 'epd mount --unmount a\ ' \
+		"epd-mount -u $HOME/a" 'epd-mount -u ~/a'; do
+		typed "$line"$'\t' || break
+	done >got
+	kill -CONT "$daemon"
+	diff - got <<-END
+	<-u><a place>
+	<-u><a place>
+	<mount><--unmount><a place>
+	<-u><$m>
+	<-u><$m>
+	END
+	down
+	rmdir "$m"
+	m=$BATS_TEST_TMPDIR/m
+}
+
 @test "a pipe in a blob's place holds nobody up" {
 	rm "$EPD_STORE"/features/??/*.blob
 	mkfifo "$(ls "$EPD_STORE"/features/??/*.meta | sed 's/meta$/blob/')"
