@@ -78,4 +78,17 @@ alone() {
 	export XDG_RUNTIME_DIR=$PWD
 	run -0 systemd-analyze --user --man=no verify "$PWD/epd-mount.service"
 	[ -z "$output" ]
+	# It begins where a store is, as the commands find it, and nowhere else.
+	begins() {
+		sed -n 's/^ExecCondition=//p' epd-mount.service |
+			sed 's/\$\$/$/g' | env "$@" sh
+	}
+	begins EPD_STORE="$EPD_STORE"
+	run -1 begins EPD_STORE="$PWD/none"
+	run -1 begins -u EPD_STORE
+	mkdir -p state "$HOME/.local/state"
+	ln -s "$EPD_STORE" state/epd
+	begins -u EPD_STORE XDG_STATE_HOME="$PWD/state"
+	ln -s "$EPD_STORE" "$HOME/.local/state/epd"
+	begins -u EPD_STORE
 }
