@@ -160,26 +160,30 @@ _epd_images() {
 	done
 }
 
-# The mounts there are.
+# The mounts there are, quoted, by the kernel's list alone: who looked at one that
+# nobody serves would not come back.
 _epd_mounts() {
-	local dir type
+	local dir type at=/ as=/
+	case $1 in
+	''|/*) ;;
+	\~/*) at=${HOME%/}/ as=\~/ ;;
+	*) at=$(pwd -P) at=${at%/}/ as= ;;
+	esac
 	while read -r _ dir type _; do
-		[[ $type != fuse.epd || $dir != "$1"* ]] || printf '%b\n' "$dir"
+		printf -v dir %b "$dir"
+		[[ $type == fuse.epd && $dir == "$at"* ]] || continue
+		dir=${dir#"$at"}
+		[[ $as$dir != "$1"* ]] || printf '%s%q\n' "$as" "$dir"
 	done </proc/self/mounts 2>/dev/null
 }
 
-# Behind -u what is mounted, else directories.
-_epd_mount() {
+# Whether what is to come is unmounted.
+_epd_is_unmount() {
 	local i
 	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
-		case ${_epd_words[i]} in
-		-u|--unmount)
-			_epd_mounts "$1"
-			[[ $1 == /* ]] || compgen -d -- "$1"
-			return ;;
-		esac
+		case ${_epd_words[i]} in -u|--unmount) return 0 ;; esac
 	done
-	compgen -d -- "$1"
+	return 1
 }
 
 # Words behind the last comma of -o.
@@ -214,8 +218,9 @@ _epd() {
 	COMPREPLY=()
 
 	# The line's own words: readline would also break them at : and @.
-	read -ra _epd_words <<<"$line"
-	case $line in *[[:space:]]) _epd_words+=('') ;; esac
+	# shellcheck disable=SC2162
+	read -a _epd_words <<<"$line"
+	case $line in *\\[[:space:]]) ;; *[[:space:]]) _epd_words+=('') ;; esac
 	cur=${_epd_words[-1]}
 	prev=${_epd_words[-2]-}
 	program=${_epd_words[0]##*/}
@@ -267,7 +272,14 @@ _epd() {
 			_epd_images "$cur") ;;
 		epd-decode|epd-fork) mapfile -t out < <(_epd_refs "$cur" /) ;;
 		epd-handoff) mapfile -t out < <(_epd_handoff "$cur") ;;
-		epd-mount) mapfile -t out < <(_epd_mount "$cur") ;;
+		epd-mount)
+			if _epd_is_unmount; then
+				# Of files readline would look what they are.
+				compopt +o filenames 2>/dev/null
+				mapfile -t out < <(_epd_mounts "$cur")
+			else
+				mapfile -t out < <(compgen -d -- "$cur")
+			fi ;;
 		'epd-state abort') mapfile -t out < <(_epd_refs "$cur" /) ;;
 		'epd-state show'|'epd-state release')
 			mapfile -t out < <(_epd_refs "$cur" '' f) ;;

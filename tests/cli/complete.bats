@@ -112,7 +112,7 @@ complete_line() {
 	[ "$(complete_line 'epd-mount he')" = here.d ]
 	[ "$(complete_line 'epd-mount -f he')" = here.d ]
 	[ "$(complete_line 'epd mount -s --store he')" = here.d ]
-	[ "$(complete_line 'epd-mount -u he')" = here.d ]
+	[ -z "$(complete_line 'epd-mount -u he')" ]
 	[ "$(complete_line 'epd-mount -o r')" = ro ]
 	[ "$(complete_line 'epd-mount -o ro,st')" = ro,store= ]
 	[ "$(complete_line 'epd-mount --lazy --un')" = --unmount ]

@@ -55,6 +55,22 @@ alone() {
 	done
 }
 
+@test "what the README types at a mount prints what it shows" {
+	mkdir new
+	cd new
+	ln -s "$root/examples" .
+	sed -n '/^    \$ export EPD_STORE/,/^$/s/^    //p' "$root/README.md" >want
+	[ "$(grep -c '^\$ ' want)" -gt 10 ]
+	# Each line typed is told, then what it prints.
+	sed -n 's/^\$ //p' want | while IFS= read -r line; do
+		printf 'echo %q\n%s\n' "\$ $line" "$line"
+	done >typed
+	( unset EPD_STORE EPD_MODEL; bash typed >got 2>err 3>&- ) || true
+	! mountpoint -q mnt || epd-mount -u --lazy mnt
+	diff want got
+	[ ! -s err ]
+}
+
 @test "the unit is one that systemd takes" {
 	command -v systemd-analyze >/dev/null || skip 'no systemd-analyze'
 	sed "s|/usr/local/bin|$build/bin|" "$root/examples/epd-mount.service" \
@@ -62,4 +78,17 @@ alone() {
 	export XDG_RUNTIME_DIR=$PWD
 	run -0 systemd-analyze --user --man=no verify "$PWD/epd-mount.service"
 	[ -z "$output" ]
+	# It begins where a store is, as the commands find it, and nowhere else.
+	begins() {
+		sed -n 's/^ExecCondition=//p' epd-mount.service |
+			sed 's/\$\$/$/g' | env "$@" sh
+	}
+	begins EPD_STORE="$EPD_STORE"
+	run -1 begins EPD_STORE="$PWD/none"
+	run -1 begins -u EPD_STORE
+	mkdir -p state "$HOME/.local/state"
+	ln -s "$EPD_STORE" state/epd
+	begins -u EPD_STORE XDG_STATE_HOME="$PWD/state"
+	ln -s "$EPD_STORE" "$HOME/.local/state/epd"
+	begins -u EPD_STORE
 }

@@ -275,7 +275,7 @@ j3 decode done w1/s1@4' ]
 	cmp -n "$(stat -c %s old)" old "$S/s1/text"
 }
 
-@test "each copy of a say's descriptor that is closed ends a turn that has a text" {
+@test "who opened a say ends a turn with each copy he closes, if it has a text" {
 	exec 7>"$S/s1/say"
 	true <&-		# nothing was written
 	echo one >&7
