@@ -16,7 +16,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "fs/hands.h"
 #include "fs/notice.h"
 #include "fs/pass.h"

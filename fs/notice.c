@@ -23,7 +23,6 @@
 #include "base/clock.h"
 #include "fs/hands.h"
 #include "fs/notice.h"
-#include "fs/text.h"
 
 enum {
 	TOUCH_NS = 10000000, SHARE = 10,	/* between rounds of touching */

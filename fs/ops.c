@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "fs/attr.h"

@@ -3,7 +3,6 @@
  * leave out what may change: who else uses its pages, and where they are.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -216,9 +215,9 @@ open_words(struct epd_fs *fs, struct words *w, struct epd_why *why)
 	if (rc < 0 || at->kind != EPD_FS_TEXT || at->version)
 		return rc;
 	runs = epd_watch_runs(w->x.w->watch);
-	if (runs >= 0 && epd_draft_read(runs, at->state, w->st.versions,
-	    &w->drawn) < 0)
-		w->drawn.n = 0;
+	if (runs >= 0)
+		(void)epd_draft_read(runs, at->state, w->st.versions,
+		    &w->drawn);
 	return 0;
 }
 

@@ -23,7 +23,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-enum { REASONS = 65536 };
+enum {
+	REASONS = 65536,
+	LOGS = 64 << 20		/* bytes of all logs, but for the one read last */
+};
 
 static const uint32_t CHANGES = IN_MODIFY | IN_CREATE | IN_DELETE |
     IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR;
@@ -50,6 +53,14 @@ unwatch(struct epd_fs *fs, struct epd_fs_workflow *w)
 	w->dir = w->runs = -1;
 }
 
+static void
+drop_log(struct epd_fs_workflow *w)
+{
+	epd_fs_stream_free(&w->log);
+	w->logged = 0;
+	w->wants_log = 0;
+}
+
 /* Forget what was learned of it. */
 static void
 unlearn(struct epd_fs_workflow *w)
@@ -58,7 +69,7 @@ unlearn(struct epd_fs_workflow *w)
 		epd_free(w->reason[i].text);
 	epd_free(w->reason);
 	epd_free(w->page);
-	epd_fs_stream_free(&w->log);
+	drop_log(w);
 	epd_fs_stream_free(&w->events);
 	w->reason = NULL;
 	w->page = NULL;
@@ -197,23 +208,58 @@ tell(void *arg, const struct epd_record *r)
 	struct epd_buf b = {0};
 	struct epd_jw jw = { .out = &b };
 
-	if (r->lsn <= t->w->told)
+	struct epd_fs_workflow *w = t->w;
+	const int news = r->lsn > w->told;
+	const int says = news && r->wall_ms >= t->fs->began_ms;
+	const int logs = w->wants_log && r->lsn > w->logged;
+
+	if (news) {
+		w->told = r->lsn;
+		if (r->wall_ms > w->changed_ms)
+			w->changed_ms = r->wall_ms;
+		keep_reason(w, r);
+	}
+	if (!says && !logs)
 		return 0;
-	t->w->told = r->lsn;
-	if (r->wall_ms > t->w->changed_ms)
-		t->w->changed_ms = r->wall_ms;
-	keep_reason(t->w, r);
 	epd_jw_begin(&jw, NULL, '{');
 	epd_jw_int(&jw, "schema_version", 1);
-	epd_view_record(&jw, t->w->name, r);
+	epd_view_record(&jw, w->name, r);
 	epd_jw_end(&jw, '}');
-	if (!b.failed) {
-		epd_fs_stream_put(&t->w->log, epd_span(b.p, b.n));
-		if (r->wall_ms >= t->fs->began_ms)
-			epd_fs_say(t->fs, t->w, epd_span(b.p, b.n));
+	if (!b.failed && logs) {
+		epd_fs_stream_put(&w->log, epd_span(b.p, b.n));
+		w->logged = r->lsn;
 	}
+	if (!b.failed && says)
+		epd_fs_say(t->fs, w, epd_span(b.p, b.n));
 	epd_buf_free(&b);
 	return 0;
+}
+
+void
+epd_fs_workflow_log(struct epd_fs *fs, struct epd_fs_workflow *w)
+{
+	struct epd_fs_workflow *old;
+	uint64_t bytes;
+
+	if (w->wants_log)
+		return;
+	do {
+		old = NULL;
+		bytes = 0;
+		for (size_t i = 0; i < fs->workflows; i++) {
+			struct epd_fs_workflow *x = fs->workflow[i];
+
+			bytes += x->log.kept.n;
+			if (x->wants_log && (!old || x->used < old->used))
+				old = x;
+		}
+		if (old && bytes > LOGS)
+			drop_log(old);
+	} while (old && bytes > LOGS);
+	/* It is read again from its first record. */
+	epd_follow_close(w->follow);
+	w->follow = NULL;
+	w->wants_log = 1;
 }
 
 void

@@ -28,7 +28,9 @@ struct epd_fs_workflow {
 	struct epd_watch *watch;	/* NULL: shut, or nothing was written yet */
 	struct epd_follow *follow;
 	uint64_t lsn;			/* of what was shown last */
-	uint64_t told;			/* number of the last record in log */
+	uint64_t told;			/* number of the last record in events */
+	uint64_t logged;		/* and of that in log */
+	int wants_log;			/* somebody reads it */
 	uint64_t folder, life;		/* tell it from one that had its name */
 	uint8_t uuid[16];		/* its log's; 0: none was seen yet */
 	int suspect;			/* its name may be another folder's */
@@ -67,6 +69,8 @@ void epd_fs_workflow_hear(struct epd_fs *fs, struct epd_fs_workflow *w);
 /* Bring it up to now, opening it if it is shut.  EPD_ENOTHING: it is gone. */
 int epd_fs_workflow_on(struct epd_fs *fs, struct epd_fs_workflow *w,
     struct epd_why *why);
+/* Of its log every line is kept from now on; others' make room for it. */
+void epd_fs_workflow_log(struct epd_fs *fs, struct epd_fs_workflow *w);
 /* Its log is taken in; one that is damaged as far as it goes. */
 void epd_fs_workflow_follow(struct epd_fs *fs, struct epd_fs_workflow *w);
 

@@ -9,9 +9,6 @@
 #include "fs/world.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -21,7 +18,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 
 enum { OPEN = 1024, FILES = 8 };	/* at most, and of each */
 
@@ -278,9 +274,12 @@ epd_fs_followed(struct epd_fs *fs, const struct epd_fs_at *at,
 {
 	int rc = epd_fs_workflow(fs, at, out, why);
 
-	if (rc == 0 && (*out)->watch)
-		epd_fs_workflow_follow(fs, *out);
-	return rc;
+	if (rc < 0 || !(*out)->watch)
+		return rc;
+	if (at->kind == EPD_FS_LOG)
+		epd_fs_workflow_log(fs, *out);
+	epd_fs_workflow_follow(fs, *out);
+	return 0;
 }
 
 uint64_t

@@ -1,6 +1,5 @@
 /* write.c - what changes the store, and all that a file system could but this cannot. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/alloc.h"

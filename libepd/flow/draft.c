@@ -79,6 +79,7 @@ epd_draft_read(int dirfd, uint32_t state, uint32_t version,
 	struct stat st;
 	void *to;
 	ssize_t n;
+	const size_t had = out->n;
 	int fd = open_live(dirfd, state, version, &st), rc = 0;
 
 	if (fd < 0)
@@ -95,6 +96,8 @@ epd_draft_read(int dirfd, uint32_t state, uint32_t version,
 		rc = out->failed ? -ENOMEM : 0;
 	}
 	epd_buf_free(&b);
+	if (rc < 0)
+		out->n = had;
 	return n < 0 ? (int)n : rc;
 }
 

@@ -1,5 +1,6 @@
 /*
- * draft.h - what a decode has drawn behind a version and not yet committed, for whoever wants to read along.
+ * draft.h - what a decode has drawn behind a version and not yet committed, for
+ * whoever wants to read along.
  *
  * It is a file in the workflow's folder on the memory tier, named by state and
  * version, which its writer holds locked.  It is there from the first step to
