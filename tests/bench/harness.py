@@ -27,16 +27,16 @@ class Bench:
         self.others = Others()
 
     def clean(self):
-        """The memory folders of stores that are gone go by another's gc."""
+        """Stores, and their folders on the memory tier, which are named by uuid."""
         for name in os.listdir(self.tmp):
-            if os.path.exists(os.path.join(self.tmp, name, "store")):
-                shutil.rmtree(os.path.join(self.tmp, name))
-        shutil.rmtree(self.store, ignore_errors=True)
-        try:
-            self.wall(self.bin("epd-state"), "gc", "--store",
-                      os.path.join(self.tmp, "other"))
-        except (RuntimeError, OSError):
-            pass
+            try:
+                with open(os.path.join(self.tmp, name, "store"),
+                          encoding="ascii") as f:
+                    uuid = re.search(r"^uuid ([0-9a-f]{32})$", f.read(), re.M)
+            except OSError:
+                continue
+            shutil.rmtree(os.path.join("/dev/shm", "epd-" + uuid[1]),
+                          ignore_errors=True)
         shutil.rmtree(self.tmp, ignore_errors=True)
 
     def bin(self, name):
