@@ -9,11 +9,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/stop.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, PATIENCE = 2 };
 
 struct epd_fs_crew {
 	pthread_mutex_t lock;		/* of all below */
@@ -35,7 +36,7 @@ is_dying(pid_t who)
 
 	snprintf(path, sizeof path, "/proc/%d/status", (int)who);
 	if (!(f = fopen(path, "re")))
-		return who > 0;
+		return who > 0 && (errno == ENOENT || errno == ESRCH);
 	while (!dying && fgets(line, sizeof line, f))
 		dying = (sscanf(line, "SigPnd: %llx", &set) == 1 ||
 		    sscanf(line, "ShdPnd: %llx", &set) == 1) && set & kill;
@@ -89,7 +90,7 @@ hire(struct epd_fs_crew *c)
 {
 	sigset_t all, was;
 
-	if (c->idle || c->hands == MOST || !pick(c))
+	if (c->closing || c->idle || c->hands == MOST || !pick(c))
 		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
@@ -169,26 +170,50 @@ int
 epd_fs_crew_open(struct epd_fs_crew **out)
 {
 	struct epd_fs_crew *c = epd_calloc(1, sizeof *c);
+	pthread_condattr_t clock;
 
 	if (!c)
 		return -ENOMEM;
 	c->last = &c->first;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->more, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->more, &clock);
+	pthread_condattr_destroy(&clock);
 	*out = c;
 	return 0;
 }
 
 void
-epd_fs_crew_close(struct epd_fs_crew *c)
+epd_fs_crew_end(struct epd_fs_crew *c)
 {
+	struct timespec until;
+
 	if (!c)
 		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += PATIENCE;
 	pthread_mutex_lock(&c->lock);
 	__atomic_store_n(&c->closing, 1, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&c->more);
+	while (c->first && pthread_cond_timedwait(&c->more, &c->lock,
+	    &until) == 0)
+		;
 	pthread_mutex_unlock(&c->lock);
-	for (int i = 0; i < c->hands; i++)
+}
+
+void
+epd_fs_crew_close(struct epd_fs_crew *c)
+{
+	int hands;
+
+	if (!c)
+		return;
+	epd_fs_crew_end(c);
+	pthread_mutex_lock(&c->lock);
+	hands = c->hands;
+	pthread_mutex_unlock(&c->lock);
+	for (int i = 0; i < hands; i++)
 		pthread_join(c->hand[i], NULL);
 	pthread_cond_destroy(&c->more);
 	pthread_mutex_destroy(&c->lock);

@@ -29,7 +29,12 @@ struct epd_fs_errand {
 
 /* -ENOMEM.  Owns: the caller owns *out. */
 int epd_fs_crew_open(struct epd_fs_crew **out);
-/* What is under way is called off and waited for; what waits is told it is late. */
+/*
+ * What is under way is called off; what waits is told it is late.  It is waited for, 2 s
+ * at most: who waits for a file system that is away cannot be called off.
+ */
+void epd_fs_crew_end(struct epd_fs_crew *c);
+/* The same, however long it takes. */
 void epd_fs_crew_close(struct epd_fs_crew *c);
 /* Have it done by another thread, or by this one if there can be none. */
 void epd_fs_crew_do(struct epd_fs_crew *c, struct epd_fs_errand *e);

@@ -10,6 +10,7 @@
 #include "fs/attr.h"
 #include "fs/hands.h"
 #include "fs/text.h"
+#include "fs/tongue.h"
 
 static int
 new_handle(struct epd_fs_handle **out, const struct epd_fs_at *at,
@@ -37,6 +38,8 @@ epd_fs_handle_close(struct epd_fs_handle *h)
 	epd_free(h->item);
 	epd_pin_free(h->pin);
 	epd_fs_talk_close(h->talk);
+	if (h->tongue)
+		epd_fs_tongue_put(h->fs, h->tongue);
 	if (h->fd >= 0)
 		close(h->fd);
 	pthread_mutex_destroy(&h->lock);
@@ -104,11 +107,15 @@ epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
 
 	if (rc < 0)
 		return rc;
+	h->fs = fs;
 	if (k->how & EPD_FS_WRITES) {
 		rc = epd_fs_talk_open(&h->talk, fs, at);
 	} else if (k->how & EPD_FS_ASIDE) {
 		rc = is_meant(fs, at, why);
-		if (rc == 0)
+		if (rc == 0 && k->how & EPD_FS_GROWS && !at->version)
+			rc = epd_fs_words_first(fs, at, &h->tongue, &h->text,
+			    why);
+		else if (rc == 0)
 			rc = k->text(fs, at, &h->text, why);
 	} else {
 		pthread_mutex_lock(&fs->lock);
@@ -190,7 +197,8 @@ read_on(struct epd_fs_handle *h, struct epd_fs *fs)
 {
 	struct epd_buf b = {0};
 
-	if (epd_fs_words_on(fs, &h->at, &b) == 0 && b.n > h->text.n &&
+	if (h->tongue && epd_fs_words_on(fs, &h->at, h->tongue, &b) == 0 &&
+	    b.n > h->text.n &&
 	    !memcmp(b.p, h->text.p, h->text.n)) {
 		struct epd_buf old = h->text;
 

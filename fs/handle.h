@@ -17,6 +17,8 @@ struct epd_fs_handle {
 	uint64_t ino;
 	pthread_mutex_t lock;		/* of text */
 	struct epd_buf text;		/* a rendered file */
+	struct epd_fs *fs;
+	struct epd_fs_tongue *tongue;	/* of one that grows */
 	struct epd_pin *pin;		/* a page */
 	int fd;				/* a blob, or -1 */
 	int backing;			/* the kernel's id of fd, or 0 */

@@ -66,20 +66,23 @@ struct epd_fs_talk;
 int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
     const struct epd_fs_at *at);
 /*
+ * Of both, -EINPROGRESS: it might wait for a log's lock, and was not begun, since it
+ * may not.
+ */
+/*
  * How many bytes were taken, or an error: none were.  Behind lines that were done
  * one that is refused is not taken, and refused when it is written again.
  */
-ssize_t epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n);
+ssize_t epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n,
+    int may_wait);
 /* It was opened by that thread, as /dev/fuse names it.  t may be NULL. */
 void epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who);
-/* Whether n bytes of p, 0 for a flush, are taken without waiting for a log's lock. */
-int epd_fs_talk_is_quick(struct epd_fs_talk *t, const char *p, size_t n);
 /*
  * The thread that closes a copy of the descriptor; 0: the last was closed.  If it is
  * of the process that opened it, or the last: a say with text begins its job, and what is written later is the
  * next turn; a line of ctl need not have ended.  A child that inherited it ends none.
  */
-int epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who);
+int epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who, int may_wait);
 /*
  * Answers not yet read, at most n bytes: handed to done, now or, if a `wait` is
  * under way, when that is over.  Nothing to answer: n is 0.  done may be called from

@@ -525,15 +525,12 @@ epd_fs_jobs_open(struct epd_fs_jobs **out, struct epd_fs *fs,
 void
 epd_fs_jobs_end(struct epd_fs_jobs *j)
 {
-	struct job *next;
-
 	pthread_mutex_lock(&j->lock);
-	for (struct job *x = j->closing ? NULL : j->first; x; x = next) {
-		next = x->next;
+	/* From now on none is forgotten, so the list stays. */
+	j->closing = 1;
+	for (struct job *x = j->first; x; x = x->next)
 		if (!epd_fs_job_is_over(&x->is) && !x->cancel)
 			(void)cancel(j, x);
-	}
-	j->closing = 1;
 	pthread_cond_broadcast(&j->more);
 	pthread_mutex_unlock(&j->lock);
 }

@@ -214,8 +214,11 @@ mount_and_serve(struct epd_fs_mount *m, struct epd_why *why)
 		rc = serve(m, why);
 		/* Reads that wait for jobs are the session's; nobody hears. */
 		fuse_session_exit(m->se);
-		fuse_session_unmount(m->se);
+		/* While threads answer /dev/fuse must have its number. */
 		epd_fs_hands_end(m->fs.hands);
+		epd_fs_crew_end(m->crew);
+		epd_fs_crew_end(m->readers);
+		fuse_session_unmount(m->se);
 		epd_fs_crew_close(m->crew);
 		epd_fs_crew_close(m->readers);
 		m->crew = m->readers = NULL;

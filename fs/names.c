@@ -34,13 +34,15 @@ is_fixed(const struct epd_fs_at *at)
 /*
  * A name that is there leads to the same thing for as long as that is there, and of
  * what is gone the answer is ESTALE, at which the kernel looks the name up again.
- * But a workflow may be made again under its name, and a place in a state's
- * table become another page's.
+ * But a workflow may be made again under its name, a place in a state's table become
+ * another page's, and of a state that is gone a file may be open still, which would
+ * answer for it.  (Calling names back takes the directory's lock, which who
+ * is in mkdir there has until he is answered: one could wait for oneself.)
  */
 static int
 is_settled(const struct epd_fs_at *at)
 {
-	return at->kind != EPD_FS_WORKFLOW &&
+	return at->kind != EPD_FS_WORKFLOW && at->kind != EPD_FS_STATE &&
 	    (at->kind != EPD_FS_TABLE_PAGE || at->version);
 }
 

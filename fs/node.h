@@ -12,7 +12,6 @@
 enum epd_fs_list {
 	EPD_FS_KEPT,			/* the kernel keeps its attributes */
 	EPD_FS_TOUCHED,			/* inotify is to speak of it */
-	EPD_FS_OPENED,			/* files are open on it */
 	EPD_FS_LISTS
 };
 

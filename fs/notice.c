@@ -238,8 +238,13 @@ shows(struct epd_fs *fs, const struct epd_fs_node *n)
 	const struct epd_fs_kind *k = epd_fs_kind(n->at.kind);
 	struct epd_watch *w;
 	struct epd_state st;
+	struct epd_fs_workflow *of;
 	uint64_t size = 0;
 
+	/* To look at its size would be to read it. */
+	if (n->at.kind == EPD_FS_LOG)
+		return epd_fs_workflow(fs, &n->at, &of, NULL) < 0 ? 0 :
+		    of->lsn + 1;
 	if (k->how & EPD_FS_GROWS && k->size(fs, &n->at, &size) < 0)
 		return 0;
 	if (!n->at.state)
@@ -322,28 +327,6 @@ epd_fs_call_back(struct epd_fs_mount *m)
 	pthread_mutex_unlock(&m->calling);
 }
 
-/*
- * Names whose thing is gone are forgotten by the kernel.  It takes the directory's
- * own lock for that, which who is in mkdir or rmdir there has until he is answered:
- * so this is for the notices' thread, whom nobody waits for.
- */
-static void
-call_back_names(struct epd_fs_mount *m)
-{
-	struct epd_fs_gone *g, *next;
-
-	pthread_mutex_lock(&m->fs.lock);
-	g = m->fs.gone;
-	m->fs.gone = NULL;
-	pthread_mutex_unlock(&m->fs.lock);
-	for (; g; g = next) {
-		next = g->next;
-		fuse_lowlevel_notify_inval_entry(m->se, g->dir, g->name,
-		    strlen(g->name));
-		epd_free(g);
-	}
-}
-
 /* What the kernel has is called back, and polls are woken. */
 static void
 tell(struct epd_fs_mount *m)
@@ -351,7 +334,6 @@ tell(struct epd_fs_mount *m)
 	struct epd_fs_poller *p, *next;
 
 	epd_fs_call_back(m);
-	call_back_names(m);
 	pthread_mutex_lock(&m->fs.lock);
 	p = woken(m);
 	pthread_mutex_unlock(&m->fs.lock);

@@ -73,13 +73,8 @@ count_open(struct epd_fs_mount *m, uint64_t ino, int more)
 	struct epd_fs_node *n;
 
 	pthread_mutex_lock(&m->fs.lock);
-	if ((n = epd_fs_node(&m->fs.nodes, ino))) {
+	if ((n = epd_fs_node(&m->fs.nodes, ino)))
 		n->opens += (uint32_t)more;
-		if (n->opens)
-			epd_fs_node_enlist(&m->fs.nodes, n, EPD_FS_OPENED);
-		else
-			epd_fs_node_unlist(n, EPD_FS_OPENED);
-	}
 	pthread_mutex_unlock(&m->fs.lock);
 }
 

@@ -263,24 +263,38 @@ gather(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_ids *ids,
 	return rc;
 }
 
-static int
-words(struct epd_fs *fs, const struct epd_fs_at *at, int on,
-    struct epd_buf *out, struct epd_why *why)
+int
+epd_fs_words_first(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_fs_tongue **t, struct epd_buf *out, struct epd_why *why)
 {
-	struct epd_fs_tongue *t = NULL;
 	struct epd_ids ids = {0};
 	char *model = NULL;
 	int rc = gather(fs, at, &ids, &model, why);
 
-	if (rc == 0 && on)
-		t = epd_fs_tongue_kept(fs, model);
-	if (rc == 0 && !t)
-		rc = epd_fs_tongue_get(fs, model, &t, why);
+	if (rc == 0 && (rc = epd_fs_tongue_get(fs, model, t, why)) == 0) {
+		rc = epd_transcript(out, epd_fs_tongue_of(*t), ids.v, ids.n,
+		    kind_of(at));
+		if (rc < 0) {
+			epd_fs_tongue_put(fs, *t);
+			*t = NULL;
+		}
+	}
+	epd_ids_free(&ids);
+	epd_free(model);
+	return rc;
+}
+
+int
+epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
+    const struct epd_fs_tongue *t, struct epd_buf *out)
+{
+	struct epd_ids ids = {0};
+	char *model = NULL;
+	int rc = gather(fs, at, &ids, &model, NULL);
+
 	if (rc == 0)
 		rc = epd_transcript(out, epd_fs_tongue_of(t), ids.v, ids.n,
 		    kind_of(at));
-	if (t)
-		epd_fs_tongue_put(fs, t);
 	epd_ids_free(&ids);
 	epd_free(model);
 	return rc < 0 ? rc : epd_fs_told(out);
@@ -308,14 +322,13 @@ int
 epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
-	return words(fs, at, 0, out, why);
-}
+	struct epd_fs_tongue *t;
+	int rc = epd_fs_words_first(fs, at, &t, out, why);
 
-int
-epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_buf *out)
-{
-	return words(fs, at, 1, out, NULL);
+	if (rc < 0)
+		return rc;
+	epd_fs_tongue_put(fs, t);
+	return epd_fs_told(out);
 }
 
 /* What is being drawn is left out while the tokenizer is not there. */

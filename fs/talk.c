@@ -23,6 +23,7 @@ enum {
 struct answer {
 	struct answer *next;
 	uint64_t job;			/* its end is to come; or 0 */
+	uint64_t of;			/* the job whose end it is; or 0 */
 	struct epd_buf text;
 };
 
@@ -86,7 +87,7 @@ put(struct epd_fs_talk *t, uint64_t job, const void *p, size_t n)
 		t->lost = 1;
 		return;
 	}
-	a->job = job;
+	a->job = a->of = job;
 	*t->last = a;
 	t->last = &a->next;
 	t->unread += a->text.n;
@@ -111,8 +112,6 @@ settle(struct epd_fs_talk *t)
 			    (unsigned long long)a->job);
 		else if (epd_fs_job_is_over(&job))
 			epd_fs_job_line(&job, 0, &a->text);
-		if (rc == 0 && epd_fs_job_is_over(&job))
-			epd_fs_job_told(t->fs->hands->jobs, a->job);
 		if (rc < 0 || epd_fs_job_is_over(&job))
 			a->job = 0;
 		t->unread += a->text.n;
@@ -139,6 +138,9 @@ take(struct epd_fs_talk *t, size_t n, struct epd_buf *out)
 		if (out->failed)
 			return;
 		if (k == b->n) {
+			if (t->first->of)
+				epd_fs_job_told(t->fs->hands->jobs,
+				    t->first->of);
 			drop_first(t);
 			continue;
 		}
@@ -370,12 +372,45 @@ write_turn(struct epd_fs_talk *t, const char *p, size_t n)
 	return t->text.failed ? -ENOMEM : (ssize_t)n;
 }
 
+/* Whether each line is of a verb that waits for no lock. */
+static int
+is_quick(const struct epd_fs_talk *t, const char *p, size_t n)
+{
+	const char *nl;
+
+	if (t->at.kind == EPD_FS_SAY)
+		return 1;
+	if (t->text.n)
+		return 0;
+	for (; n && (nl = memchr(p, '\n', n)); n -= (size_t)(nl + 1 - p),
+	    p = nl + 1)
+		if (epd_fs_verb_locks(p, (size_t)(nl - p)))
+			return 0;
+	return 1;
+}
+
+/* What is written to t is one's own from now on.  0: that, or a verb, may wait. */
+static int
+begin(struct epd_fs_talk *t, const char *p, size_t n, int may_wait)
+{
+	if (may_wait)
+		return !pthread_mutex_lock(&t->mine);
+	if (pthread_mutex_trylock(&t->mine))
+		return 0;
+	if (is_quick(t, p, n))
+		return 1;
+	pthread_mutex_unlock(&t->mine);
+	return 0;
+}
+
 ssize_t
-epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n)
+epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n,
+    int may_wait)
 {
 	ssize_t rc;
 
-	pthread_mutex_lock(&t->mine);
+	if (!begin(t, p, n, may_wait))
+		return -EINPROGRESS;
 	rc = (t->at.kind == EPD_FS_SAY ? write_turn : write_lines)(t, p, n);
 	pthread_mutex_unlock(&t->mine);
 	return rc;
@@ -432,34 +467,15 @@ epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who)
 	t->process = process_of(who);
 }
 
-/* Each whole line is, and no verb that waits is under way on the descriptor. */
 int
-epd_fs_talk_is_quick(struct epd_fs_talk *t, const char *p, size_t n)
-{
-	const char *nl;
-	int quick = 1;
-
-	if (pthread_mutex_trylock(&t->mine))
-		return 0;
-	if (t->text.n)
-		quick = 0;
-	for (; quick && n; n -= (size_t)(nl + 1 - p), p = nl + 1) {
-		if (!(nl = memchr(p, '\n', n)))
-			break;
-		quick = !epd_fs_verb_locks(p, (size_t)(nl - p));
-	}
-	pthread_mutex_unlock(&t->mine);
-	return quick;
-}
-
-int
-epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who)
+epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who, int may_wait)
 {
 	int rc;
 
 	if (who && who != t->who && process_of(who) != t->process)
 		return 0;
-	pthread_mutex_lock(&t->mine);
+	if (!begin(t, "", 0, may_wait))
+		return -EINPROGRESS;
 	rc = t->at.kind == EPD_FS_SAY ? end_turn(t) : t->text.n ?
 	    line(t, epd_span("", 0), 1, 0) : 0;
 	pthread_mutex_unlock(&t->mine);

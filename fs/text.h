@@ -40,9 +40,15 @@ int epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 /* Have the tokenizer there that words' size wants.  Under no lock; it may wait. */
 void epd_fs_words_want(struct epd_fs *fs, const struct epd_fs_at *at);
-/* With the tokenizer as it was last found, if it was. */
+/*
+ * The same, and the tokenizer to tell on with, which opens nothing.  Owns: who gets
+ * *t lets it go.
+ */
+struct epd_fs_tongue;
+int epd_fs_words_first(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_fs_tongue **t, struct epd_buf *out, struct epd_why *why);
 int epd_fs_words_on(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_buf *out);
+    const struct epd_fs_tongue *t, struct epd_buf *out);
 int epd_fs_words_size(struct epd_fs *fs, const struct epd_fs_at *at,
     uint64_t *out);
 int epd_fs_tokens(struct epd_fs *fs, const struct epd_fs_at *at,

@@ -313,40 +313,6 @@ epd_fs_call_back_events(struct epd_fs *fs, const struct epd_fs_workflow *w)
 	}
 }
 
-/* The name of the state that n lies in is no more; without memory it stays. */
-static void
-call_back_name(struct epd_fs *fs, const struct epd_fs_node *n)
-{
-	struct epd_fs_gone *g;
-
-	while (n && n->at.kind != EPD_FS_STATE)
-		n = n->up;
-	if (!n || !(g = epd_calloc(1, sizeof *g + strlen(n->name) + 1)))
-		return;
-	strcpy(g->name, n->name);
-	g->dir = n->up->ino;
-	g->next = fs->gone;
-	fs->gone = g;
-}
-
-/* Who has a file open keeps nobody from seeing that its state has gone. */
-static void
-call_back_open(struct epd_fs *fs, struct epd_fs_workflow *w)
-{
-	struct epd_fs_node *n, *next;
-	struct epd_state st;
-
-	for (n = fs->nodes.list[EPD_FS_OPENED]; n; n = next) {
-		next = n->in[EPD_FS_OPENED].next;
-		if (!n->at.state || strcmp(n->at.workflow, w->name) ||
-		    (n->at.life == w->life && w->watch && epd_shard_state(
-		    epd_watch_shard(w->watch), n->at.state, &st) == 0))
-			continue;
-		call_back_name(fs, n);
-		epd_fs_node_unlist(n, EPD_FS_OPENED);
-	}
-}
-
 /* Nodes that show anything of w, or of all, are no more as the kernel has them. */
 static void
 changed(struct epd_fs *fs, struct epd_fs_workflow *w)
@@ -370,7 +336,6 @@ changed(struct epd_fs *fs, struct epd_fs_workflow *w)
 		else
 			call_back(fs, n);
 	}
-	call_back_open(fs, w);
 	epd_fs_wake(fs);
 }
 

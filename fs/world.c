@@ -383,16 +383,10 @@ epd_fs_world_open(struct epd_fs *fs, struct epd_why *why)
 void
 epd_fs_world_close(struct epd_fs *fs)
 {
-	struct epd_fs_gone *g;
-
 	for (size_t i = 0; i < fs->workflows; i++)
 		epd_fs_workflow_free(fs, fs->workflow[i]);
 	epd_free(fs->workflow);
 	epd_free(fs->stale_ino);
-	while ((g = fs->gone)) {
-		fs->gone = g->next;
-		epd_free(g);
-	}
 	epd_fs_nodes_close(&fs->nodes);
 	epd_fs_stream_free(&fs->events);
 	if (fs->notify >= 0)

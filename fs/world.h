@@ -11,13 +11,6 @@
 #include "fs/node.h"
 #include "fs/workflow.h"
 
-/* A name that leads to nothing any more, and under which something is open. */
-struct epd_fs_gone {
-	struct epd_fs_gone *next;
-	uint64_t dir;
-	char name[];
-};
-
 struct epd_fs {
 	struct epd_fs_options o;
 	pthread_mutex_t lock;
@@ -39,7 +32,6 @@ struct epd_fs {
 	uint64_t *stale_ino;		/* whose attributes are to be called back */
 	size_t nstale, stales;
 	uint64_t recalls;		/* how many were, ever */
-	struct epd_fs_gone *gone;	/* names to be called back */
 	int listed;			/* the list was made once */
 	struct epd_fs_stream events;
 	pthread_mutex_t tongues;	/* of tongue; taken last */

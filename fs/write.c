@@ -21,6 +21,8 @@ struct writing {
 	struct epd_fs_at dir;
 	pid_t who;
 	int late;			/* the mount ends */
+	int may_wait;			/* it is done aside; */
+	int waits;			/* out: it has to be */
 	size_t n;
 	char text[];			/* n bytes, or a name */
 };
@@ -31,6 +33,7 @@ write_aside(struct epd_fs_errand *e, int late)
 	struct writing *w = (struct writing *)e;
 
 	w->late = late;
+	w->may_wait = 1;
 	w->fn(w);
 }
 
@@ -130,7 +133,7 @@ op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 /* ---- say and ctl ---- */
 
-/* With h, aside if that may wait.  -ENOMEM: it is not answered. */
+/* With h, aside if that may wait, for which it is tried.  -ENOMEM: not answered. */
 static int
 talk(fuse_req_t req, struct epd_fs_handle *h, void (*fn)(struct writing *w),
     const void *text, size_t n)
@@ -140,13 +143,11 @@ talk(fuse_req_t req, struct epd_fs_handle *h, void (*fn)(struct writing *w),
 	if (!w)
 		return -ENOMEM;
 	w->h = h;
-	if (h->at.kind == EPD_FS_SAY || epd_fs_talk_is_quick(h->talk, text,
-	    n)) {
-		w->fn(w);
-		epd_free(w);
-	} else {
+	w->fn(w);
+	if (w->waits)
 		aside(req, w);
-	}
+	else
+		epd_free(w);
 	return 0;
 }
 
@@ -154,8 +155,10 @@ static void
 put(struct writing *w)
 {
 	ssize_t rc = w->late ? EPD_FS_TOO_LATE : epd_fs_talk_write(w->h->talk,
-	    w->text, w->n);
+	    w->text, w->n, w->may_wait);
 
+	if ((w->waits = rc == -EINPROGRESS))
+		return;
 	epd_fs_call_back(w->m);
 	epd_fs_aside_over(w->req);
 	if (rc < 0)
@@ -182,8 +185,10 @@ static void
 flush(struct writing *w)
 {
 	int rc = w->late ? EPD_FS_TOO_LATE : epd_fs_talk_flush(w->h->talk,
-	    w->who);
+	    w->who, w->may_wait);
 
+	if ((w->waits = rc == -EINPROGRESS))
+		return;
 	epd_fs_call_back(w->m);
 	epd_fs_aside_over(w->req);
 	fuse_reply_err(w->req, epd_errno(rc));
@@ -205,8 +210,10 @@ op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void
 let_go(struct writing *w)
 {
-	if (!w->late)
-		(void)epd_fs_talk_flush(w->h->talk, 0);
+	w->waits = !w->late && epd_fs_talk_flush(w->h->talk, 0,
+	    w->may_wait) == -EINPROGRESS;
+	if (w->waits)
+		return;
 	epd_fs_shut(w->m, w->h);
 	epd_fs_call_back(w->m);
 	epd_fs_aside_over(w->req);

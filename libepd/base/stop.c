@@ -6,6 +6,7 @@
 static _Thread_local struct {
 	int (*is_over)(void *arg);
 	void *arg;
+	int deferred;
 } mine;
 
 void
@@ -15,8 +16,14 @@ epd_stop_heed(int (*is_over)(void *arg), void *arg)
 	mine.arg = arg;
 }
 
+void
+epd_stop_defer(int on)
+{
+	mine.deferred = on;
+}
+
 int
 epd_is_stopped(void)
 {
-	return mine.is_over ? mine.is_over(mine.arg) : 0;
+	return mine.is_over && !mine.deferred ? mine.is_over(mine.arg) : 0;
 }

@@ -10,6 +10,8 @@
  * NULL: no more.
  */
 void epd_stop_heed(int (*is_over)(void *arg), void *arg);
+/* Till it is called with 0 nothing is over: what was begun is to be ended. */
+void epd_stop_defer(int on);
 /* Nonzero: it is over.  A wait for a lock ends as if its time had passed. */
 int epd_is_stopped(void);
 

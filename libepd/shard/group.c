@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/stop.h"
 #include "shard/shard_in.h"
 
 enum { SLOW_NS = 20000000 };	/* a flush said to take longer is not believed */
@@ -76,8 +77,10 @@ flush(struct epd_shard *s, struct epd_why *why)
 		pthread_mutex_lock(&s->mutex);
 		g->flush_ns = from < SLOW_NS ? from : 0;
 		/* In full: the record is there, and is only to be seen. */
+		epd_stop_defer(1);
 		has_lock = !f.covered && !epd_lock_take(s->lockfd,
 		    s->o.lock_timeout_ms, NULL);
+		epd_stop_defer(0);
 		s->vain += !f.covered && !has_lock;
 		rc = epd_wal_flush_end(s->wal, &f, has_lock, why);
 		if (has_lock)

@@ -407,7 +407,6 @@ load helper
 	echo wait >&8
 	[ "$(cat <&8)" = "$(tail -1 answers)" ]
 	[ "$(stat -c %s "$m/workflows/w1/events")" = "$(wc -c <"$m/workflows/w1/events")" ]
-	jq -e 'select(.status == "cancelled" and .error)' "$m/events" && false
 	command -v inotifywait >/dev/null || return 0
 	timeout 20 inotifywait -e modify "$m/workflows/w1/events" >heard 2>ready 3>&- &
 	p=$!
@@ -461,9 +460,9 @@ load helper
 	kill -STOP "$p"
 	echo cancel j1 >&8
 	echo wait j1 >&8
-	[ "$(timeout 10 cat <&8 | tail -1)" = 'j1 cancelled w1/s1@2' ] ||
-		[[ "$(epd-state show "$s" | head -1)" = *w1/s1* ]]
+	[[ "$(timeout 10 cat <&8 | tail -1)" = 'j1 cancelled'* ]]
 	exec 8>&-
+	[ "$(jq -c 'select(.status == "cancelled") | .error' "$m/events")" = null ]
 	echo '  ' >"$S/s1/say"
 	exec 8<>"$S/s1/ctl"
 	echo jobs >&8

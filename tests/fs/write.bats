@@ -548,3 +548,22 @@ done 0 w1/s1@3'
 	[[ "$output" = *'more than'*words* ]]
 	[ "$(epd-state ls)" = w1/s1 ]
 }
+
+@test "unmounting when a thousand jobs are over, and one is not" {
+	slow
+	epd-fork -q "$s" >/dev/null
+	ctl s1 'decode n 900 ignore-eos'
+	ctl s1 'say not any more'
+	soon eval 'p=$(decoding)'
+	kill -STOP "$p"
+	exec 8<>"$S/s2/ctl"
+	for _ in 1 2; do
+		yes 'decode temp hot' | head -505 >&8
+		echo wait >&8
+		cat <&8 >answers
+		grep -q '^j10.* failed' answers
+	done
+	exec 8>&-
+	down
+	run ! kill -0 "$p"
+}
