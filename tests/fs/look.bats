@@ -495,3 +495,39 @@ typed() {
 	run -0 timeout 10 cat "$S/s1/status"
 	rm "$EPD_STORE"/features/??/*.blob
 }
+
+# The calls of which pjdfstest has a test on a read-only file system.
+@test "each call that would change a read-only mount is EROFS" {
+	down
+	up --read-only
+	perl -e 'use Errno; use Fcntl;
+		my ($dir, $file, $link) = @ARGV;
+		my %calls = (
+			chmod => sub { chmod 0600, $file },
+			chown => sub { chown 1, 1, $file },
+			lchown => sub { syscall(94, $link, 1, 1) == 0 },
+			link => sub { link $file, "$dir/new" },
+			mkdir => sub { mkdir "$dir/new" },
+			mkfifo => sub { syscall(133, "$dir/new", 0010600, 0) == 0 },
+			mknod => sub { syscall(133, "$dir/new", 0020600, 0) == 0 },
+			bind => sub { syscall(133, "$dir/new", 0140600, 0) == 0 },
+			create => sub { sysopen my $f, "$dir/new", O_RDWR | O_CREAT },
+			write => sub { sysopen my $f, $file, O_WRONLY },
+			both => sub { sysopen my $f, $file, O_RDWR },
+			trunc => sub { sysopen my $f, $file, O_RDONLY | O_TRUNC },
+			rename => sub { rename $file, "$dir/new" },
+			rmdir => sub { rmdir $dir },
+			symlink => sub { symlink "x", "$dir/new" },
+			truncate => sub { truncate $file, 1 },
+			unlink => sub { unlink $file },
+			utimes => sub { utime 1, 1, $file },
+		);
+		delete @calls{qw(lchown mkfifo mknod bind)} if `uname -m` !~ /x86_64/;
+		for (sort keys %calls) {
+			my $done = $calls{$_}->();
+			print "$_: ", $done ? "done" : $!, "\n" if $done || !$!{EROFS};
+		}' "$S/s1" "$S/s1/status" "$S/s1/pages/0000" >bad
+	cat bad
+	[ ! -s bad ]
+	[ -d "$S/s1" ]
+}

@@ -96,6 +96,14 @@ mt_add(const void *p, size_t n, const char *path)
 	return f;
 }
 
+/* When the test's process ends. */
+__attribute__((destructor)) static void
+mt_forget(void)
+{
+	while (mt_files)
+		free(mt_file[--mt_files].p);
+}
+
 static inline struct mt_folder *
 mt_add_folder(const char *path)
 {
