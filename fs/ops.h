@@ -57,7 +57,7 @@ void epd_fs_fail(fuse_req_t req, int rc);
 /* Of what was found by its number: that it is there no more is ESTALE. */
 void epd_fs_fail_stale(fuse_req_t req, int rc);
 /* The answer to what is asked when the mount ends. */
-enum { EPD_FS_TOO_LATE = -ENODEV };
+enum { EPD_FS_TOO_LATE = -ENOTCONN };
 /*
  * Have e done for who asks; what it does begins its answer with epd_fs_aside_over, for
  * he may be killed meanwhile.
