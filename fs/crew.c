@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/stop.h"
+#include "fs/thread.h"
 
 enum { MOST = 64, PATIENCE = 2 };
 
@@ -25,25 +25,6 @@ struct epd_fs_crew {
 	int closing;
 };
 
-/* Whether a thread is to die: of a signal that kills, SIGKILL is pending on it. */
-static int
-is_dying(pid_t who)
-{
-	char path[32], line[128];
-	unsigned long long set, kill = 1ull << (SIGKILL - 1);
-	int dying = 0;
-	FILE *f;
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)who);
-	if (!(f = fopen(path, "re")))
-		return who > 0 && (errno == ENOENT || errno == ESRCH);
-	while (!dying && fgets(line, sizeof line, f))
-		dying = (sscanf(line, "SigPnd: %llx", &set) == 1 ||
-		    sscanf(line, "ShdPnd: %llx", &set) == 1) && set & kill;
-	fclose(f);
-	return dying;
-}
-
 static int
 is_over(void *arg)
 {
@@ -51,7 +32,7 @@ is_over(void *arg)
 
 	return __atomic_load_n(&e->crew->closing, __ATOMIC_ACQUIRE) ||
 	    (__atomic_load_n(&e->asked, __ATOMIC_ACQUIRE) &&
-	    is_dying(e->who));
+	    epd_fs_thread_is_dying(e->who));
 }
 
 /* The first that waits for no other, or for nothing; under the lock. */
@@ -157,7 +138,7 @@ epd_fs_crew_do(struct epd_fs_crew *c, struct epd_fs_errand *e)
 void
 epd_fs_crew_ask(struct epd_fs_errand *e)
 {
-	const int dying = is_dying(e->who);
+	const int dying = epd_fs_thread_is_dying(e->who);
 
 	__atomic_store_n(&e->asked, 1, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&e->crew->lock);

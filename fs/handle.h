@@ -29,7 +29,7 @@ struct epd_fs_handle {
 	uint64_t seen;			/* of what grows: read up to here; atomic */
 };
 
-/* Open what at shows.  Takes the lock, but not while it proves a workflow. */
+/* Open what at shows.  Takes the lock, but not over a text that is EPD_FS_ASIDE. */
 int epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
     const struct epd_fs_at *at, uint64_t ino, struct epd_why *why);
 int epd_fs_handle_opendir(struct epd_fs_handle **out, struct epd_fs *fs,

@@ -66,12 +66,10 @@ struct epd_fs_talk;
 int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,
     const struct epd_fs_at *at);
 /*
- * Of both, -EINPROGRESS: it might wait for a log's lock, and was not begun, since it
- * may not.
- */
-/*
  * How many bytes were taken, or an error: none were.  Behind lines that were done
  * one that is refused is not taken, and refused when it is written again.
+ * -EINPROGRESS, of a flush too: it might wait for a log's lock, and was not begun,
+ * since it may not.
  */
 ssize_t epd_fs_talk_write(struct epd_fs_talk *t, const char *p, size_t n,
     int may_wait);

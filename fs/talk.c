@@ -7,11 +7,11 @@
  * answered when a job is over.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "fs/thread.h"
 #include "fs/verb.h"
 
 enum {
@@ -440,31 +440,13 @@ end_turn(struct epd_fs_talk *t)
 	return rc;
 }
 
-/* The kernel tells of threads; 0: it cannot be told. */
-static pid_t
-process_of(pid_t thread)
-{
-	char path[32], line[128];
-	int process = 0;
-	FILE *f;
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
-	if (!(f = fopen(path, "re")))
-		return 0;
-	while (fgets(line, sizeof line, f) &&
-	    sscanf(line, "Tgid: %d", &process) != 1)
-		;
-	fclose(f);
-	return process;
-}
-
 void
 epd_fs_talk_opened(struct epd_fs_talk *t, pid_t who)
 {
 	if (!t)
 		return;
 	t->who = who;
-	t->process = process_of(who);
+	t->process = epd_fs_thread_process(who);
 }
 
 int
@@ -472,7 +454,7 @@ epd_fs_talk_flush(struct epd_fs_talk *t, pid_t who, int may_wait)
 {
 	int rc;
 
-	if (who && who != t->who && process_of(who) != t->process)
+	if (who && who != t->who && epd_fs_thread_process(who) != t->process)
 		return 0;
 	if (!begin(t, "", 0, may_wait))
 		return -EINPROGRESS;
