@@ -21,6 +21,12 @@ SAY = $(if $(V),:,printf '  %-4s %s\n')
 FUSE := $(shell pkg-config --exists 'fuse3 >= 3.12' zlib && echo fuse3)
 FUSE_CFLAGS := $(if $(FUSE),$(shell pkg-config --cflags fuse3))
 FUSE_LIBS := $(if $(FUSE),$(shell pkg-config --libs fuse3) -lz)
+# Transports but tcp and shm are built where their libraries are.
+RDMA := $(shell pkg-config --exists libibverbs librdmacm && echo libibverbs librdmacm)
+URING := $(shell pkg-config --exists liburing && echo liburing)
+WIRE_CFLAGS := $(if $(RDMA),-DEPD_WITH_RDMA) $(if $(URING),-DEPD_WITH_URING) \
+    $(if $(RDMA)$(URING),$(shell pkg-config --cflags $(RDMA) $(URING)))
+WIRE_LIBS := $(if $(RDMA)$(URING),$(shell pkg-config --libs $(RDMA) $(URING)))
 PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
@@ -34,11 +40,12 @@ all:
 	@$(MAKE) --no-print-directory -j$(JOBS) commands
 
 # The library, one folder a room; ROOMS='base engine' builds a part.
-ROOMS = base engine page feature tree shard tier flow
+ROOMS = base engine page feature tree plan shard move tier flow serve
 SRC := $(sort $(foreach r,$(ROOMS),$(wildcard libepd/$(r)/*.c libepd/$(r)/*/*.c)))
 OBJ := $(SRC:%.c=$(B)/obj/%.o)
 LIB = $(B)/libepd.a
 FS := $(sort $(wildcard fs/*.c))
+WIRE := $(sort $(wildcard transport/*.c))
 CMDS := $(sort $(patsubst cmd/%.c,%,$(wildcard cmd/epd.c cmd/epd-*.c)))
 CMDS := $(if $(FUSE),$(CMDS),$(filter-out epd-mount,$(CMDS)))
 CLI := $(filter-out cmd/epd.c cmd/epd-%.c,$(wildcard cmd/*.c))
@@ -82,11 +89,25 @@ $(B)/fs.a: $(FS:%.c=$(B)/obj/%.o)
 	@$(SAY) ar $@
 	$(Q)ar rcs $@ $^
 
+$(B)/transport.a: $(WIRE:%.c=$(B)/obj/%.o)
+	@rm -f $@
+	@$(SAY) ar $@
+	$(Q)ar rcs $@ $^
+
+$(WIRE:%.c=$(B)/obj/%.o): PKG_CFLAGS += $(WIRE_CFLAGS)
+
 $(FS:%.c=$(B)/obj/%.o): PKG_CFLAGS += $(FUSE_CFLAGS)
 $(B)/bin/epd-mount: $(B)/obj/cmd/epd-mount.o $(B)/fs.a $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS)
+
+# Those that reach other machines.
+WIRED = epd-handoff epd-plan epd-serve
+$(filter $(WIRED:%=$(B)/bin/%),$(COMMANDS)): $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(B)/transport.a $(LIB)
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(LIBS)
 
 $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)

@@ -12,10 +12,12 @@ build='gcc libc6-dev make pkg-config libb2-dev libxxhash-dev libjson-c-dev
 check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck zstd"
 # What epd-mount is built of, and left out without.
 mount='libfuse3-dev zlib1g-dev'
+# What two of the transports are built of.
+wire='libibverbs-dev librdmacm-dev liburing-dev'
 case $1 in
-build) want=$build extra=$mount lack='epd-mount is not built' ;;
+build) want=$build extra="$mount $wire" lack='epd-mount, or a transport, is not built' ;;
 # Tests that want these are skipped, aloud, where they cannot be had.
-check) want=$check extra="$mount fuse3 spin valgrind rsync tree inotify-tools attr"
+check) want=$check extra="$mount $wire iproute2 fuse3 spin valgrind rsync tree inotify-tools attr"
 	lack='some tests are skipped' ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac

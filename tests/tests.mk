@@ -24,6 +24,19 @@ $(B)/unit/fs_%: $(B)/obj/tests/unit/fs_%.o $(B)/fs.a $(LIB)
 	@$(SAY) ld $@
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS) $(TESTLIBS)
 
+# wire_NAME is linked with the transports.
+define wired
+	@mkdir -p $(@D)
+	@$(SAY) ld $@
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(LIBS) $(TESTLIBS)
+endef
+$(B)/unit/wire_%: $(B)/obj/tests/unit/wire_%.o $(B)/transport.a $(LIB)
+	$(wired)
+$(B)/torture/wire_%: $(B)/obj/tests/torture/wire_%.o $(B)/transport.a $(LIB)
+	$(wired)
+$(B)/replay/wire_%: $(B)/obj/tests/fuzz/wire_%.o $(B)/obj/tests/fuzz/replay.o $(B)/transport.a $(LIB)
+	$(wired)
+
 $(B)/replay/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@
@@ -92,6 +105,10 @@ $(B)/fuzzers/cmd_%: $(B)/obj/tests/fuzz/cmd_%.o $(B)/cmd.a $(LIB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
+$(B)/fuzzers/wire_%: $(B)/obj/tests/fuzz/wire_%.o $(B)/transport.a $(LIB)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(WIRE_LIBS) $(LIBS)
+
 fuzz-all: $(FUZZERS)
 	@least=; for t in $(TARGETS); do mkdir -p $(B)/corpus/$$t; \
 	    $(B)/fuzzers/$$t $(if $(RUNS),-runs=$(RUNS),-max_total_time=$(SECONDS)) -rss_limit_mb=2048 \
@@ -108,9 +125,9 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c transport/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
-	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
+	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
 lint:
 	@tests/lint/arrows.sh

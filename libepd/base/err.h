@@ -32,7 +32,12 @@
 	X(EPD_ESUSPECT,     -1023, EAGAIN,     5, "SUSPECT",     "the state's image or model cannot be reached now") \
 	X(EPD_ESTATUS,      -1024, EPERM,      3, "STATUS",      "the state's status does not allow this move") \
 	X(EPD_EMODEL,       -1025, EINVAL,     2, "MODEL_MISMATCH", "the model is not the one the state was made with") \
-	X(EPD_ESTRICT,      -1026, EPERM,      6, "REFUSED",     "refused under --strict")
+	X(EPD_ESTRICT,      -1026, EPERM,      6, "REFUSED",     "refused under --strict") \
+	X(EPD_EAUTH,        -1027, EACCES,     1, "UNAUTHENTICATED", "the peer does not take us for who we say") \
+	X(EPD_EPEER,        -1028, ECONNRESET, 3, "PEER_LOST",   "the peer cannot be reached") \
+	X(EPD_ECREDIT,      -1029, EAGAIN,     3, "NO_CREDIT",   "what it takes is not granted now") \
+	X(EPD_EPARTIAL,     -1030, EIO,        5, "PARTIAL",     "some of it has moved, and doing it again is not safe") \
+	X(EPD_ENOPLAN,      -1031, EOPNOTSUPP, 6, "NO_PLAN",     "no path is allowed and there")
 
 enum epd_err {
 #define X(name, rc, no, ex, label, text) name = rc,
