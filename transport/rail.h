@@ -81,7 +81,6 @@ struct epd_rail_key {
 	uint64_t at, bytes;
 	uint32_t key;
 };
-enum { EPD_RAIL_KEY = 20 };		/* bytes of it on the wire */
 struct epd_rail_region;
 
 /*
