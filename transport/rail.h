@@ -49,10 +49,10 @@ int epd_rail_door_open(struct epd_rail_door **out, const struct sockaddr *near,
     const char *device, struct epd_why *why);
 void epd_rail_door_tell(const struct epd_rail_door *d, struct epd_rail_invite *out);
 /*
- * Let the guest in.  The door is shut with it or with a guest that failed on the
- * threshold, and then only fails: EPD_EUSAGE.  tether: the session's socket, whose
+ * Let in who knocks with the token.  The door is shut behind him, also if he failed on
+ * the threshold, and then only fails: EPD_EUSAGE.  tether: the session's socket, whose
  * hang-up ends this and every later wait with EPD_EPEER; -1: none.
- * Fails: EPD_ETIMEOUT (nobody with the token by then: the door stays), EPD_EPEER, -errno.
+ * Fails: EPD_ETIMEOUT (nobody came by then: the door stays), EPD_EPEER, -errno.
  */
 int epd_rail_door_wait(struct epd_rail_door *d, struct epd_rail **out, int tether,
     uint64_t deadline_ns, struct epd_why *why);

@@ -239,6 +239,7 @@ find_way(struct epd_rail *r, const struct epd_rail_invite *to,
 	const uint64_t now = epd_clock_boot_ns();
 	const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
 	const int ms = left > 10000000000 ? 10000 : (int)(left / 1000000) + 1;
+	uint8_t patience = RAIL_PATIENCE;
 	struct rail_event e;
 	int rc;
 
@@ -253,6 +254,9 @@ find_way(struct epd_rail *r, const struct epd_rail_invite *to,
 		r->id = NULL;
 		return epd_why(why, rc, "RDMA: %s", strerror(-rc));
 	}
+	/* Only RoCE has it; where it cannot be set the device's own will do. */
+	rdma_set_option(r->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+	    &patience, sizeof patience);
 	if (rdma_resolve_addr(r->id, src, (struct sockaddr *)&at, ms)) {
 		rc = errno == ENODEV || errno == EAFNOSUPPORT
 		    ? EPD_EUNSUPPORTED : EPD_EPEER;
@@ -274,7 +278,7 @@ ask(struct epd_rail *r, const struct epd_rail_invite *to, struct epd_why *why)
 {
 	struct rdma_conn_param c = {
 		.private_data = to->token, .private_data_len = EPD_RAIL_TOKEN,
-		.retry_count = 7,
+		.retry_count = RAIL_RETRIES,
 	};
 	uint8_t answered;
 	int rc = rail_reads(r->id, &answered, &c.initiator_depth);
@@ -332,18 +336,25 @@ epd_rail_joined(struct epd_rail *r, uint64_t deadline_ns, struct epd_why *why)
 	return 0;
 }
 
+/* Whether it goes on after this. */
+static int
+goes_on(const struct rail_event *e)
+{
+	return e->kind == RDMA_CM_EVENT_ESTABLISHED ||
+	    e->kind == RDMA_CM_EVENT_ADDR_CHANGE;
+}
+
 int
 epd_rail_is_lost(struct epd_rail *r)
 {
 	struct rail_event e;
-	int rc;
+	int rc = 0;
 
 	while (!r->broke && !(rc = rail_event(r->events, r->tether, 0, &e)))
-		if (e.kind == RDMA_CM_EVENT_DISCONNECTED ||
-		    e.kind == RDMA_CM_EVENT_DEVICE_REMOVAL)
-			rail_break(r, EPD_EPEER, "%s", e.kind ==
-			    RDMA_CM_EVENT_DISCONNECTED ? "the peer has gone"
-			    : "the RDMA device has gone");
+		if (e.kind == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			rail_break(r, EPD_EPEER, "the RDMA device has gone");
+		else if (!goes_on(&e))
+			rail_break(r, EPD_EPEER, "the peer has gone");
 	if (!r->broke && rc != EPD_ETIMEOUT)
 		rail_break(r, EPD_EPEER, "%s", rc == EPD_EPEER
 		    ? "the peer hung up" : epd_strerror(rc));

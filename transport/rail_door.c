@@ -4,7 +4,9 @@
  *
  * A door is one guest's, so it needs no list of tokens and no thread: who was told
  * of it makes the host look, by a call over the session.  It is shut before the rail
- * is handed out; what knocks later finds nobody who listens.
+ * is handed out; what knocks later finds nobody who listens.  The host's queue pair is
+ * ready to be read before the guest is answered, so the host need not wait for the
+ * guest to be content: it would wait in vain while the guest waits for its call.
  */
 #ifdef EPD_WITH_RDMA
 
@@ -18,28 +20,20 @@
 #include "transport/rail_in.h"
 
 struct epd_rail_door {
-	struct rdma_event_channel *events;	/* NULL: shut */
-	struct rdma_cm_id *id;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *id;			/* NULL: shut */
 	struct epd_rail_invite invite;
 };
-
-static void
-shut(struct epd_rail_door *d)
-{
-	if (d->id)
-		rdma_destroy_id(d->id);
-	if (d->events)
-		rdma_destroy_event_channel(d->events);
-	d->id = NULL;
-	d->events = NULL;
-}
 
 void
 epd_rail_door_close(struct epd_rail_door *d)
 {
 	if (!d)
 		return;
-	shut(d);
+	if (d->id)
+		rdma_destroy_id(d->id);
+	if (d->events)
+		rdma_destroy_event_channel(d->events);
 	explicit_bzero(&d->invite, sizeof d->invite);
 	epd_free(d);
 }
@@ -193,25 +187,32 @@ err:
 	return rc;
 }
 
-/* One event of the door: *r is who stands on the threshold.  1: he is in. */
+/* Who knocks next with the token, let in; others are turned away meanwhile. */
 static int
-answer(struct epd_rail_door *d, struct epd_rail **r, const struct rail_event *e,
-    struct epd_why *why)
+receive(struct epd_rail_door *d, struct epd_rail **out, int tether,
+    uint64_t deadline_ns, struct epd_why *why)
 {
-	if (e->kind == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		if (!*r && is_token(d, e))
-			return let_in(r, e, why);
-		rdma_reject(e->id, NULL, 0);
-		rdma_destroy_id(e->id);
-		return 0;
+	struct rail_event e;
+	int rc;
+
+	while (!(rc = rail_event(d->events, tether, deadline_ns, &e))) {
+		if (e.kind != RDMA_CM_EVENT_CONNECT_REQUEST)
+			continue;
+		if (is_token(d, &e)) {
+			rc = let_in(out, &e, why);
+			/* Used, whatever came of it. */
+			rdma_destroy_id(d->id);
+			d->id = NULL;
+			return rc;
+		}
+		rdma_reject(e.id, NULL, 0);
+		rdma_destroy_id(e.id);
 	}
-	/* Also of such as were turned away: theirs are nothing to us. */
-	if (!*r || e->id != (*r)->id)
-		return 0;
-	if (e->kind == RDMA_CM_EVENT_ESTABLISHED)
-		return 1;
-	return epd_why(why, EPD_EPEER, "the guest went on the threshold: %s",
-	    rdma_event_str(e->kind));
+	if (rc == EPD_ETIMEOUT)
+		return epd_why(why, rc, "nobody came by RDMA in time");
+	if (rc == EPD_EPEER)
+		return epd_why(why, rc, "the guest hung up");
+	return epd_why(why, rc, "RDMA: %s", strerror(-rc));
 }
 
 int
@@ -219,33 +220,19 @@ epd_rail_door_wait(struct epd_rail_door *d, struct epd_rail **out, int tether,
     uint64_t deadline_ns, struct epd_why *why)
 {
 	struct epd_rail *r = NULL;
-	struct rail_event e;
-	int rc = 0, used = 0;
+	int rc;
 
-	if (!d->events)
+	if (!d->id)
 		return epd_why(why, EPD_EUSAGE, "the door is shut");
-	while (!rc && !(rc = rail_event(d->events, tether, deadline_ns, &e))) {
-		rc = answer(d, &r, &e, why);
-		used |= r != NULL || rc < 0;
-	}
-	if (rc == 1) {
-		r->tether = tether;
-		r->is_joined = 1;
-		rdma_destroy_id(d->id);
-		r->events = d->events;
-		d->id = NULL;
-		d->events = NULL;
-		*out = r;
-		return 0;
-	}
-	epd_rail_close(r);
-	if (rc == EPD_ETIMEOUT)
-		epd_why(why, rc, "nobody came by RDMA in time");
-	else if (rc == EPD_EPEER && !r)
-		epd_why(why, rc, "the guest hung up");
-	if (used)
-		shut(d);
-	return rc;
+	if ((rc = receive(d, &r, tether, deadline_ns, why)) < 0)
+		return rc;
+	/* Its events come by the door's channel, which is the rail's from now on. */
+	r->events = d->events;
+	d->events = NULL;
+	r->tether = tether;
+	r->is_joined = 1;
+	*out = r;
+	return 0;
 }
 
 #endif

@@ -15,6 +15,8 @@ enum {
 	RAIL_READS = 16,		/* of them reads, if the devices allow */
 	RAIL_PART = 4 << 20,		/* bytes of one request at most */
 	RAIL_COPIES = 256 << 20,	/* of memory that cannot be pinned */
+	RAIL_PATIENCE = 17,		/* 4.096 us << this for an acknowledgement, */
+	RAIL_RETRIES = 6,		/* so often again; 7 is for ever to Soft-RoCE */
 };
 
 /* Memory of ours that the device knows. */

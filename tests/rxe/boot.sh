@@ -164,6 +164,12 @@ write_go() {
 		ip addr add "10.77.0.$((i + 1))/24" dev "e$i"
 		ip link set "e$i" up
 	done
+	# Soft-RoCE trusts its wire: nothing is to be dropped where packets queue, and
+	# none is to overtake another on the other processor.
+	echo 100000 >/proc/sys/net/core/netdev_max_backlog
+	for i in 0 1; do
+		echo $((i + 1)) >"/sys/class/net/e$i/queues/rx-0/rps_cpus"
+	done
 	for d in all e0 e1; do
 		echo 1 >"/proc/sys/net/ipv4/conf/$d/accept_local"
 		echo 0 >"/proc/sys/net/ipv4/conf/$d/rp_filter"
