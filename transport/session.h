@@ -12,16 +12,14 @@
 #include "base/err.h"
 #include "base/piece.h"
 #include "base/span.h"
+#include "transport/address.h"
 #include "transport/frame.h"
 
 struct epd_session;
 
 enum { EPD_SESSION_MOVES = 256 };	/* under way at once */
 
-/* Which addresses will do. */
-enum { EPD_SESSION_TCP = 1, EPD_SESSION_UNIX = 2 };
-
-/* Connect, and show each other who we are. */
+/* Connect, and show each other who we are; which: of enum epd_scheme, what will do. */
 int epd_session_open(struct epd_session **out, const struct epd_peer *peer,
     int which, struct epd_why *why);
 /* NULL is fine. */
@@ -53,7 +51,8 @@ int epd_session_ask(struct epd_session *s, enum epd_wire_verb verb,
     struct epd_span ask, struct epd_buf *answer, struct epd_session_files *files,
     uint64_t deadline_ns, struct epd_why *why);
 
-/* A move that was made otherwise, told by wait as if by the session. */
+/* A move that was made otherwise, told by wait as if by the session.  -EAGAIN. */
 int epd_session_done(struct epd_session *s, const struct epd_piece_done *done);
+int epd_session_room(const struct epd_session *s);	/* 0: it would be -EAGAIN */
 
 #endif
