@@ -151,7 +151,7 @@ TEST(another_users_server)
 		SKIP("not root: another user cannot be had");
 	dir = scratch_open();
 	CHECK(!chmod(scratch_path, 0777) && !pipe(pipefd));
-	snprintf(un.sun_path, sizeof un.sun_path, "%s/sock", scratch_path);
+	snprintf(un.sun_path, sizeof un.sun_path, "%.90s/sock", scratch_path);
 	snprintf(address, sizeof address, "unix://%s", un.sun_path);
 	if (!(pid = fork())) {
 		const int s = socket(AF_UNIX, SOCK_STREAM, 0);
