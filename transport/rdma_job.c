@@ -316,8 +316,11 @@ epd_rdma_pull(struct epd_rdma_link *l, uint64_t deadline_ns)
 		rc = hear(l, deadline_ns) ? EPD_ETIMEOUT : l->rc;
 	else if (l->on_session)
 		rc = hear_session(l, deadline_ns);
+	else if (l->on_rail)
+		return EPD_ETIMEOUT;
 	else
-		return l->on_rail ? EPD_ETIMEOUT : EPD_EUSAGE;
+		return epd_rail_is_lost(l->rail) ? epd_rdma_fail(l, EPD_EPEER,
+		    "the peer has gone") : EPD_EUSAGE;
 	/* What the rail did meanwhile counts before the deadline. */
 	if (rc == EPD_ETIMEOUT && l->on_rail)
 		rc = hear_rail(l, 0);
