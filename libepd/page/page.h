@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "page/codec.h"
 
 enum { EPD_OBJECT_KV_PAGE = 1, EPD_OBJECT_STATE_SNAPSHOT = 2 };
 
@@ -99,8 +100,7 @@ int epd_run_link(int fromfd, uint64_t run, int dirfd, uint64_t as);
 /* Call fn for each published run in dirfd with its size in bytes. */
 int epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
     void *arg);
-/* Remove what writers that died left where a file needs a name.  Their count. */
-int epd_run_sweep(int dirfd);
+int epd_run_sweep(int dirfd);	/* what writers that died left with a name; a count */
 
 /* An image that reaches into a page: at is its first token less the page's first, and may be negative. */
 struct epd_page_image {
