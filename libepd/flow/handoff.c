@@ -300,7 +300,7 @@ do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 
 	if (p->dst.h.phase > EPD_READY)
 		return 0;
-	if (p->src.s)
+	if (epd_half_is_there(&p->src))
 		return epd_why(why, EPD_ESTATUS, "its source %s of %s can be "
 		    "reached: --commit asks it", p->src.workflow,
 		    p->src.store);
@@ -308,7 +308,7 @@ do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 		return epd_why(why, p->src.gone, "%s", p->src.why.text);
 	if (p->dst.h.phase != EPD_READY)
 		return epd_why(why, EPD_ESTATUS, "the target is not ready");
-	if ((rc = epd_pair_late(p, why)) != 0)
+	if ((rc = epd_half_had(&p->dst, p->id, why)) != 0)
 		return rc < 0 ? rc : epd_why(why, EPD_ESTATUS, "%s had the "
 		    "state by this hand-off, which ended, and this half came "
 		    "late: --abort", p->dst.workflow);
@@ -529,9 +529,7 @@ epd_flow_handoff_find(struct epd_store *s, const char *hex, uint8_t id[16],
 static int
 is_due(const struct epd_handoff *h)
 {
-	struct epd_pair p = { .src = { .h = *h } };
-
-	return h->target || h->phase != EPD_PREPARED || epd_pair_expired(&p);
+	return h->target || h->phase != EPD_PREPARED || epd_handoff_expired(h);
 }
 
 int
