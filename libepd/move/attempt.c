@@ -430,6 +430,19 @@ forget_under_way(struct run *r)
 		}
 }
 
+/* What an earlier passage took is not where this one leads. */
+static void
+begin_anew(struct run *r)
+{
+	struct epd_pieces *p = r->a->pieces;
+
+	for (uint32_t i = 0; i < r->a->c->n; i++)
+		r->a->out->again += p->moved[i] ? r->a->c->item[i].bytes : 0;
+	memset(p->state, EPD_PIECE_TO_DO, p->n);
+	memset(p->moved, 0, r->a->c->n);
+	p->left = p->n;
+}
+
 static int
 go(struct run *r, struct epd_why *why)
 {
@@ -444,6 +457,8 @@ go(struct run *r, struct epd_why *why)
 	if (rc < 0)
 		return rc;
 	r->ops = epd_link_ops(r->way.link);
+	if (r->way.fresh)
+		begin_anew(r);
 	rc = move_all(r, why);
 	if (rc == 0 && c->how->commit) {
 		r->a->submitted = 1;

@@ -36,6 +36,7 @@ struct epd_item {
 struct epd_passage {
 	struct epd_link *link;
 	uint64_t window;
+	int fresh;			/* nothing that moved by another is in it */
 };
 
 /* What this room does not know.  arg is the carry's. */

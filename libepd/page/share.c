@@ -53,3 +53,9 @@ epd_run_adopt(int fd, int dirfd, uint64_t as)
 	return linkat(AT_FDCWD, path, dirfd, name, AT_SYMLINK_FOLLOW) ?
 	    -errno : 0;
 }
+
+void
+epd_run_shape_of(const struct epd_run *r, struct epd_run_shape *out)
+{
+	*out = r->shape;
+}

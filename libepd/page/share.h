@@ -10,7 +10,9 @@
 #include "base/err.h"
 
 struct epd_run;
+struct epd_run_shape;
 
+void epd_run_shape_of(const struct epd_run *r, struct epd_run_shape *out);
 /* The file, for reading; the caller closes it.  -ENOENT, -errno. */
 int epd_run_file(int dirfd, uint64_t run);
 /* Where in the file page i of r begins. */
