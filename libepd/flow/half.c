@@ -25,6 +25,7 @@ open_store(struct epd_half *half, struct epd_store *near, int look)
 	const struct epd_store_options o = {
 		.path = half->store, .config = &near->config,
 		.tenant = near->tenant, .log = near->log, .look = look,
+		.transports = near->transports, .codecs = near->codecs,
 	};
 
 	static const uint8_t here[16];

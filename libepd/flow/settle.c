@@ -16,6 +16,8 @@ struct settler {
 	const uint64_t *run;
 	uint32_t nruns;
 	struct epd_run **table;		/* [nruns], NULL: cannot be read */
+	uint32_t came;			/* where the last one was: they come in order */
+	long at;
 };
 
 /* Where a page is. */
@@ -28,25 +30,43 @@ struct spot {
 };
 
 static int
-find_came(const struct settler *t, const struct epd_page_ref *p, struct spot *out)
+is_page(const struct epd_page_entry *e, const struct epd_page_ref *p)
 {
-	for (uint32_t k = 0; k < t->nruns; k++) {
-		const struct epd_page_entry *e;
+	return epd_name_equal(&e->name, &p->name) && e->sum == p->sum &&
+	    e->rows == p->rows;
+}
+
+/* Among those of one run that came, from the likeliest on. */
+static long
+place_in(const struct epd_run *table, const struct epd_page_ref *p, long hint)
+{
+	const struct epd_page_entry *e = epd_run_entries(table);
+	const long n = epd_run_count(table);
+
+	for (long i = 0; i < n; i++)
+		if (is_page(e + (hint + i) % n, p))
+			return (hint + i) % n;
+	return -1;
+}
+
+static int
+find_came(struct settler *t, const struct epd_page_ref *p, struct spot *out)
+{
+	for (uint32_t i = 0; i < t->nruns; i++) {
+		const uint32_t k = (t->came + i) % t->nruns;
+		long at;
 
 		if (!t->table[k])
 			continue;
-		e = epd_run_entries(t->table[k]);
-		for (long i = 0; i < epd_run_count(t->table[k]); i++) {
-			if (!epd_name_equal(&e[i].name, &p->name) ||
-			    e[i].sum != p->sum || e[i].rows != p->rows)
-				continue;
-			*out = (struct spot){ .came = (int)k,
-			    .run = t->run[k], .at = i,
-			    .given = epd_run_is_given(t->table[k]) };
-			memcpy(out->workflow, t->to->name,
-			    sizeof out->workflow);
-			return 1;
-		}
+		at = place_in(t->table[k], p, i ? 0 : t->at);
+		if (at < 0)
+			continue;
+		t->came = k;
+		t->at = at + 1;
+		*out = (struct spot){ .came = (int)k, .run = t->run[k],
+		    .at = at, .given = epd_run_is_given(t->table[k]) };
+		memcpy(out->workflow, t->to->name, sizeof out->workflow);
+		return 1;
 	}
 	return 0;
 }
@@ -70,9 +90,7 @@ find_here(const struct settler *t, const struct epd_page_ref *p,
 		const struct epd_page_entry *e = epd_run_entries(table);
 
 		ok = hit.at < (uint64_t)epd_run_count(table) &&
-		    !epd_run_is_given(table) &&
-		    epd_name_equal(&e[hit.at].name, &p->name) &&
-		    e[hit.at].sum == p->sum && e[hit.at].rows == p->rows;
+		    !epd_run_is_given(table) && is_page(e + hit.at, p);
 		epd_run_close(table);
 	}
 	close(fd);
@@ -85,7 +103,7 @@ find_here(const struct settler *t, const struct epd_page_ref *p,
 
 /* 1 and where page i is, or 0. */
 static int
-find(const struct settler *t, uint32_t i, struct spot *out)
+find(struct settler *t, uint32_t i, struct spot *out)
 {
 	const struct epd_page_ref *p = t->x->pages + i;
 
@@ -187,7 +205,8 @@ epd_settle(struct epd_settled *out, struct epd_store *s,
     const uint64_t *run, uint32_t nruns, struct epd_why *why)
 {
 	struct epd_settled x = { .v = *v };
-	struct settler t = { &x, s, to, run, nruns, NULL };
+	struct settler t = { .x = &x, .s = s, .to = to, .run = run,
+	    .nruns = nruns };
 	struct epd_run_shape shape;
 	int rc = check(v, page_tokens, pages, n);
 

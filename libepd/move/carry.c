@@ -17,6 +17,7 @@ struct journey {
 	int k;				/* which of its plans */
 	int32_t passed;			/* paths that failed */
 	uint32_t tries;			/* of this one */
+	int failed;			/* what the last attempt failed by, or 0 */
 	uint64_t wait_ns;		/* before the next try */
 };
 
@@ -41,6 +42,16 @@ back_off(struct journey *j)
 	}
 }
 
+static enum epd_backend
+backend_of(const struct epd_plan *plan)
+{
+	for (int i = 0; i < plan->nstages; i++)
+		if (plan->stage[i].type == EPD_STAGE_TRANSFER ||
+		    plan->stage[i].type == EPD_STAGE_RECOMPUTE)
+			return (enum epd_backend)plan->stage[i].backend;
+	return EPD_VIA_NONE;
+}
+
 /* Whether there would be a path if the receiver granted more. */
 static int
 lacks_credit(const struct epd_decision *d)
@@ -60,9 +71,11 @@ decide(struct journey *j, struct epd_why *why)
 		j->d.n = j->d.nrejected = 0;
 		rc = j->c->how->decide(j->c->arg, j->passed, &j->d, why);
 		j->k = 0;
-		j->tries = 0;
 		if (rc >= 0 && j->d.n > 0)
-			return 0;
+			break;
+		/* No way is left: what the last one failed by says more. */
+		if (rc == EPD_ENOPLAN && j->failed)
+			return j->failed;
 		if (rc != EPD_ENOPLAN || !lacks_credit(&j->d))
 			return rc < 0 ? rc : EPD_ENOPLAN;
 		epd_count(j->c->metrics, EPD_M_TRANSFER_NO_CREDIT, 1);
@@ -73,6 +86,9 @@ decide(struct journey *j, struct epd_why *why)
 			    "too little");
 		back_off(j);
 	}
+	if (backend_of(j->d.plan) != j->out->backend)
+		j->tries = 0;
+	return 0;
 }
 
 /* What the plan rests on is as it was, or it is decided anew. */
@@ -128,16 +144,6 @@ counters[] = {
 	{ EPD_VIA_RDMA, EPD_M_VIA_RDMA_BYTES, EPD_M_VIA_RDMA_COUNT, EPD_M_VIA_RDMA_NS },
 	{ EPD_VIA_IO_URING, EPD_M_VIA_FILE_BYTES, EPD_M_VIA_FILE_COUNT, EPD_M_VIA_FILE_NS },
 };
-
-static enum epd_backend
-backend_of(const struct epd_plan *plan)
-{
-	for (int i = 0; i < plan->nstages; i++)
-		if (plan->stage[i].type == EPD_STAGE_TRANSFER ||
-		    plan->stage[i].type == EPD_STAGE_RECOMPUTE)
-			return (enum epd_backend)plan->stage[i].backend;
-	return EPD_VIA_NONE;
-}
 
 /* Count an attempt that is over, and tell who keeps the books of backends. */
 static void
@@ -254,7 +260,8 @@ travel(struct journey *j, struct epd_why *why)
 			return epd_why(why, -ECANCELED, "called off");
 		if ((rc = revalidate(j, why)) < 0)
 			return rc;
-		if ((rc = try_one(j, why)) == 0)
+		rc = j->failed = try_one(j, why);
+		if (rc == 0)
 			return 0;
 		if ((rc = go_on(j, rc)) < 0)
 			return rc;
