@@ -28,7 +28,6 @@ struct epd_store {
 	int workflows;			/* of w/ */
 	int cache;			/* of cache/ */
 	uint8_t uuid[16];
-	int read_only;			/* cannot be written */
 	struct epd_config config;
 	struct epd_log log;
 	const struct epd_transports *transports;	/* NULL: no peer can be reached */
@@ -39,7 +38,7 @@ struct epd_store {
 	struct epd_features *features;
 	struct epd_memory *memory;
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
-	int indexed;
+	int indexed, read_only;		/* it cannot be written */
 	struct epd_owed *owed;		/* leases to be given back (inner.h) */
 	size_t nowed, owed_room;
 	struct epd_vain { char workflow[EPD_WORKFLOW]; unsigned n; } vain;	/* see shard */
