@@ -13,6 +13,9 @@
 
 struct epd_features;
 
+/* Bytes of one, at most: what anybody may make us read. */
+#define EPD_FEATURE_PART ((UINT64_C(4) << 30) + 64)
+
 /* In the order of a commit. */
 enum epd_feature_part { EPD_PART_PIX, EPD_PART_BLOB, EPD_PART_META, EPD_PARTS };
 

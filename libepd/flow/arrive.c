@@ -101,6 +101,8 @@ room(struct epd_arrival *x, const struct epd_pages_ask *a, struct epd_why *why)
 		if ((rc = epd_run_add(x->run, x->page + k)) < 0)
 			break;
 		x->entry[k] = p->entry;
+		if (a->as)
+			x->entry[k].name = a->as[i];
 		x->bytes[k] = p->bytes;
 		x->sum[k] = p->packed_sum;
 		x->at[k++] = at;

@@ -16,7 +16,8 @@ enum epd_ask {
 	EPD_ASK_HAVE,		/* which of these pages */
 	EPD_ASK_READ_PAGES, EPD_ASK_WRITE_PAGES, EPD_ASK_KEEP_PAGES,
 	EPD_ASK_DROP_PAGES,
-	EPD_ASK_READ_FEATURE, EPD_ASK_WRITE_FEATURE, EPD_ASK_KEEP_FEATURE,
+	EPD_ASK_HAS_FEATURE, EPD_ASK_READ_FEATURE, EPD_ASK_WRITE_FEATURE,
+	EPD_ASK_KEEP_FEATURE,
 	/* the other half of a hand-off */
 	EPD_ASK_MAKE, EPD_ASK_UNMAKE, EPD_ASK_STATE, EPD_ASK_REACH,
 	EPD_ASK_LOOK, EPD_ASK_PREPARE, EPD_ASK_READY, EPD_ASK_SYNC,
@@ -65,6 +66,7 @@ struct epd_pages_ask {
 	uint64_t window;		/* in answers; 0: no page is there */
 	struct epd_page_ask *page;
 	uint32_t n;
+	const struct epd_name *as;	/* [n] names they get there, or NULL; not packed */
 };
 void epd_pages_ask_pack(struct epd_buf *b, const struct epd_pages_ask *a);
 int epd_pages_ask_unpack(struct epd_cur *c, struct epd_pages_ask *a);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/stop.h"
 #include "flow/node.h"
 
 #define MS UINT64_C(1000000)
@@ -67,7 +68,7 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 	if (!t)
 		return epd_why(why, EPD_EUNSUPPORTED, "%s: this program has no "
 		    "%s", n->address, epd_backend_name(b));
-	return t->open(&n->link[b], &peer, why);
+	return t->open(t, &n->link[b], &peer, why);
 }
 
 int
@@ -98,19 +99,47 @@ is_links(int rc)
 }
 
 int
+epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
+    uint64_t *wait_ns, uint64_t deadline_ns)
+{
+	const uint64_t now = epd_clock_boot_ns();
+	uint64_t ns = *wait_ns ? *wait_ns : 10 * MS;
+
+	if (is_links(rc))
+		epd_node_drop_link(n, b);
+	if (rc != EPD_EPEER || epd_is_stopped() || now >= deadline_ns)
+		return 0;
+	if (ns > (deadline_ns - now) / 4)
+		ns = (deadline_ns - now) / 4 + 1;
+	epd_clock_sleep_ns(ns);
+	*wait_ns = ns < 200 * MS ? ns * 2 : 200 * MS;
+	epd_count(n->here->metrics, EPD_M_TRANSFER_RETRIES, 1);
+	return 1;
+}
+
+enum epd_backend
+epd_node_control(const struct epd_node *n)
+{
+	return n->control;
+}
+
+int
 epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
 	const uint64_t deadline = deadline_or(n, deadline_ns);
+	uint64_t wait_ns = 0;
 	struct epd_link *l;
-	int rc = epd_node_link(n, n->control, &l, deadline, why);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	rc = epd_link_ops(l)->call(l, (uint16_t)verb, ask, answer, deadline,
-	    why);
-	if (is_links(rc))
-		epd_node_drop_link(n, n->control);
+	/* Each verb may be asked twice: what was done is done. */
+	do {
+		rc = epd_node_link(n, n->control, &l, deadline, why);
+		if (rc == 0)
+			rc = epd_link_ops(l)->call(l, (uint16_t)verb, ask,
+			    answer, deadline, why);
+	} while (rc < 0 && epd_node_again(n, n->control, rc, &wait_ns,
+	    deadline));
 	return rc;
 }
 
@@ -226,7 +255,7 @@ epd_node_backends(const struct epd_node *n)
 		if (!t || (far[i] == EPD_VIA_RDMA &&
 		    !n->here->config.rdma_enabled))
 			continue;
-		if (t->probe(&facts, NULL) == 0)
+		if (t->probe(t, &facts, NULL) == 0)
 			mask |= UINT32_C(1) << far[i];
 	}
 	return mask;

@@ -46,6 +46,14 @@ int epd_node_link(struct epd_node *n, enum epd_backend b,
     struct epd_link **out, uint64_t deadline_ns, struct epd_why *why);
 /* It broke: closed, and opened again when it is next wanted. */
 void epd_node_drop_link(struct epd_node *n, enum epd_backend b);
+/*
+ * After a failure on a backend's link: 1 if it may go otherwise when it is tried
+ * again, which it then is after a moment's sleep; the link is dropped if it broke.
+ */
+int epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
+    uint64_t *wait_ns, uint64_t deadline_ns);
+/* The link that questions go over. */
+enum epd_backend epd_node_control(const struct epd_node *n);
 
 /* What this program can reach it by: a bit for each backend. */
 uint32_t epd_node_backends(const struct epd_node *n);
