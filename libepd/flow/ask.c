@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "flow/ask.h"
 
-enum { PAGE = EPD_NAME + 4 + 8 + 8 + 8 + 1 };
+enum { REF = EPD_NAME + 4 + 8, PAGE = REF + 8 + 8 + 1 };
 
 static int
 ended(const struct epd_cur *c)
@@ -120,6 +120,39 @@ epd_ask_pages_unpack(struct epd_cur *c, struct epd_page_ask **out, uint32_t *n)
 		p[i].bytes = epd_unpack_u64(c);
 		p[i].packed_sum = epd_unpack_u64(c);
 		p[i].there = epd_unpack_u8(c);
+	}
+	*out = p;
+	*n = count;
+	return 0;
+}
+
+void
+epd_ask_refs_pack(struct epd_buf *b, const struct epd_page_ref *p, uint32_t n)
+{
+	epd_pack_u32(b, n);
+	for (uint32_t i = 0; i < n; i++) {
+		epd_buf_put(b, p[i].name.b, EPD_NAME);
+		epd_pack_u32(b, p[i].rows);
+		epd_pack_u64(b, p[i].sum);
+	}
+}
+
+int
+epd_ask_refs_unpack(struct epd_cur *c, struct epd_page_ref **out, uint32_t *n)
+{
+	const uint32_t count = epd_unpack_u32(c);
+	struct epd_page_ref *p;
+
+	if (c->failed || count > EPD_ASK_PAGES || epd_cur_left(c) / REF < count) {
+		c->failed = 1;
+		return EPD_EFORMAT;
+	}
+	if (!(p = epd_calloc(count + 1u, sizeof *p)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		take_bytes(c, p[i].name.b, EPD_NAME);
+		p[i].rows = epd_unpack_u32(c);
+		p[i].sum = epd_unpack_u64(c);
 	}
 	*out = p;
 	*n = count;

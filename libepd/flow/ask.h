@@ -15,14 +15,13 @@ enum epd_ask {
 	EPD_ASK_NODE = 1,	/* who are you, what do you grant */
 	EPD_ASK_HAVE,		/* which of these pages */
 	EPD_ASK_READ_PAGES, EPD_ASK_WRITE_PAGES, EPD_ASK_KEEP_PAGES,
-	EPD_ASK_DROP_PAGES,
 	EPD_ASK_HAS_FEATURE, EPD_ASK_READ_FEATURE, EPD_ASK_WRITE_FEATURE,
 	EPD_ASK_KEEP_FEATURE,
 	/* the other half of a hand-off */
 	EPD_ASK_MAKE, EPD_ASK_UNMAKE, EPD_ASK_STATE, EPD_ASK_REACH,
 	EPD_ASK_LOOK, EPD_ASK_PREPARE, EPD_ASK_READY, EPD_ASK_SYNC,
 	EPD_ASK_COMMIT, EPD_ASK_ROLLBACK, EPD_ASK_FORGET, EPD_ASK_STATUS,
-	EPD_ASK_HAD, EPD_ASK_OFFER,
+	EPD_ASK_HAD,
 	EPD_ASKS
 };
 enum {
@@ -56,6 +55,12 @@ void epd_ask_pages_pack(struct epd_buf *b, const struct epd_page_ask *p,
 int epd_ask_pages_unpack(struct epd_cur *c, struct epd_page_ask **out,
     uint32_t *n);
 
+/* Names, rows and sums alone.  Owns: the caller frees *out. */
+void epd_ask_refs_pack(struct epd_buf *b, const struct epd_page_ref *p,
+    uint32_t n);
+int epd_ask_refs_unpack(struct epd_cur *c, struct epd_page_ref **out,
+    uint32_t *n);
+
 /* Which pages, of what, how. */
 struct epd_pages_ask {
 	char workflow[EPD_WORKFLOW];	/* READ: of a state; "": by name alone */
@@ -86,5 +91,13 @@ struct epd_half_ask {
 };
 void epd_half_ask_pack(struct epd_buf *b, const struct epd_half_ask *a);
 int epd_half_ask_unpack(struct epd_cur *c, struct epd_half_ask *a);
+
+/*
+ * Answer what is asked of a hand-off's half here (MAKE to HAD).  is_kept: whether a
+ * run is one that whoever asks has written.  answer is as it was on failure.
+ */
+int epd_ask_answer(struct epd_store *s, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, int (*is_kept)(void *arg, const char *workflow,
+    uint64_t run), void *arg, struct epd_why *why);
 
 #endif

@@ -8,6 +8,9 @@
 
 #include "flow/handoff.h"
 
+/* What stands for the address of a store that has none to be reached by. */
+#define EPD_AWAY "away:"
+
 struct epd_half {
 	char store[4096], workflow[EPD_WORKFLOW];	/* where it is */
 	struct epd_store *s;		/* here; or NULL, then */
@@ -40,6 +43,9 @@ epd_half_is_there(const struct epd_half *half)
 
 /* By the clock here, of a record made here: its time is over. */
 int epd_handoff_expired(const struct epd_handoff *h);
+
+/* A workflow at a peer's that nothing came of: gone again if nothing is in it. */
+int epd_half_unmake(struct epd_half *half);
 
 /* Read its log on: h; phase 0 where it has none. */
 int epd_half_look(struct epd_half *half, const uint8_t id[16],
