@@ -18,7 +18,6 @@ struct moving {
 	uint64_t bytes[EPD_PARTS];
 	uint64_t window;
 	enum epd_backend by;
-	int kept;
 };
 
 /* One question whose answer begins with a window. */
@@ -96,7 +95,7 @@ close_way(void *arg, struct epd_passage *p, int broken)
 
 	if (broken)
 		epd_node_drop_link(m->n, m->by);
-	else if (m->window && !m->kept)
+	else if (m->window)
 		(void)epd_link_ops(p->link)->shut(p->link, m->window,
 		    epd_clock_boot_ns() + UINT64_C(1000000000), NULL);
 }
@@ -114,7 +113,6 @@ commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
 		return 0;
 	epd_pack_u64(&b, m->window);
 	rc = ask(p->link, EPD_ASK_KEEP_FEATURE, &b, m, deadline_ns, why);
-	m->kept = rc == 0;
 	epd_buf_free(&b);
 	return rc;
 }

@@ -39,12 +39,11 @@ struct epd_seq {
 	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */
 	struct epd_run **kept;		/* computed, not to be published */
-	uint64_t found;			/* tokens whose pages were there */
-	uint64_t borrowed;		/* of them, in others' pages */
+	uint64_t found, borrowed;	/* tokens whose pages were there; in others' pages */
 	struct epd_name base;		/* parent's name of page 0 */
-	int given;			/* pages a caller or a peer gave are among them */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
+	int given;			/* a caller's or a peer's pages are among them */
 	int (*beat)(void *arg, struct epd_why *why);	/* while it computes; < 0 ends it */
 	void *beat_arg;
 	int32_t (*pos)[3];
