@@ -49,6 +49,8 @@ struct epd_plan_config {
 
 /* What is configured where nothing is said: no rule, fallback allowed. */
 void epd_plan_config_default(struct epd_plan_config *out);
+/* What each costs on a usual machine, lest cost count only where all was measured. */
+void epd_plan_baseline_default(struct epd_plan_config *c);
 
 struct epd_planner;
 /*

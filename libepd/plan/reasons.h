@@ -62,6 +62,7 @@ enum epd_reason {
 	X(STAGE_CAP, "the contract caps its staging bytes at %n") \
 	X(CONTRACT,  "the contract does not allow it") \
 	X(DIRECT,    "not needed: a direct path serves") \
+	X(OWN,       "staging is for what another has") \
 	X(LEG,       "nothing copies between these memories here") \
 	X(RATE,      "no measured rate of computing again") \
 	X(INDEX,     "was passed by: %n attempts failed before") \
