@@ -9,5 +9,7 @@
 #define EPD_PLAN_PLAN_H
 
 #include "plan/decide.h"
+#include "plan/legacy.h"
+#include "plan/shadow.h"
 
 #endif

@@ -66,6 +66,7 @@ enum epd_reason {
 	X(LEG,       "nothing copies between these memories here") \
 	X(RATE,      "no measured rate of computing again") \
 	X(INDEX,     "was passed by: %n attempts failed before") \
+	X(LEGACY,    "the legacy selector chose another") \
 	X(ROOM,      "more ways than are kept")
 
 enum epd_refusal {
