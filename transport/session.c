@@ -87,7 +87,9 @@ epd_session_pop(struct epd_session *s)
 	if (!is_move(a) || a->state == EPD_ASK_GONE)
 		return;
 	s->moves--;
-	if (a->state == EPD_ASK_LIVE)
+	if (a->state == EPD_ASK_OFF)
+		s->off--;
+	else
 		tell(s, a->piece.tag, a->rc, a->certain);
 }
 
@@ -309,7 +311,7 @@ epd_session_wait(struct epd_session *s, struct epd_piece_done *done, int max,
 		return epd_why(why, EPD_EUSAGE, "no room for what is done");
 	if (enough > (uint32_t)max)
 		enough = (uint32_t)max;
-	if (s->moves && !s->rc)
+	if (s->moves > s->off && !s->rc)
 		rc = pump(s, 1, enough, deadline_ns);
 	while (n < max && untold(s))
 		done[n++] = s->done[s->told++ % EPD_SESSION_RING];
@@ -334,7 +336,9 @@ epd_session_cancel(struct epd_session *s, uint64_t tag)
 			continue;
 		tell(s, tag, -ECANCELED, 0);
 		a->state = begun ? EPD_ASK_OFF : EPD_ASK_GONE;
-		if (!begun)
+		if (begun)
+			s->off++;
+		else
 			s->moves--;
 		return 0;
 	}

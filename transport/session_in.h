@@ -52,7 +52,7 @@ struct epd_session {
 
 	struct epd_ask ring[EPD_SESSION_RING];
 	uint32_t first, out, end;	/* count on; places modulo the ring */
-	uint32_t moves;			/* in the ring */
+	uint32_t moves, off;		/* in the ring; of them called off */
 
 	/* Of the one at out: bytes of its frame that went out; its block's sum. */
 	uint64_t sent, sum_of;

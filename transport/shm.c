@@ -197,10 +197,8 @@ locate(const struct view *v, uint64_t offset)
 {
 	size_t low = 0, high = v->n;
 
-	if (!v->n || offset - v->s[v->n - 1].start >= v->s[v->n - 1].bytes) {
-		if (!v->n || offset >= v->s[v->n - 1].start)
-			return NULL;
-	}
+	if (!v->n || offset >= v->s[high - 1].start + v->s[high - 1].bytes)
+		return NULL;
 	while (high - low > 1) {
 		const size_t mid = low + (high - low) / 2;
 
