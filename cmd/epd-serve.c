@@ -157,20 +157,25 @@ run(struct serving *x)
 {
 	struct cli *c = &x->cli;
 	struct epd_serving_options o = { .bytes = x->credit };
-	struct epd_store *s = cli_store(c, 1);
 	struct epd_serving *serving;
+	struct epd_store *s;
 	struct epd_buf key = {0};
 	struct epd_why why = {{0}};
 	struct epd_host host;
-	int rc = 0;
+	int rc;
 
+	cli_store_options(c, &o.store);
+	o.store.create = 1;
+	if ((rc = epd_store_open(&s, &o.store, &why)) < 0) {
+		cli_fail(c, o.store.path, rc, &why);
+		return;
+	}
 	if (!x->key_file && *c->config.transfer_key_file)
 		x->key_file = c->config.transfer_key_file;
 	if (x->key_file)
 		rc = epd_key_read(&key, x->key_file, &why);
 	if (!x->nlisten)
 		x->listen[x->nlisten++] = own_socket(c, s);
-	cli_store_options(c, s, &o.store);
 	if (rc == 0)
 		rc = epd_serving_new(&serving, &host, &o, &why);
 	if (rc < 0) {
