@@ -147,8 +147,8 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 		    .bytes = m->bytes[i], .offset = at };
 		at += m->bytes[i];
 	}
-	rc = epd_route_open(&m->route, m->n, m->op, at, policy, deadline_ns,
-	    why);
+	rc = epd_route_open(&m->route, m->n, m->op, at, 0, policy,
+	    deadline_ns, why);
 	if (rc == 0)
 		rc = epd_carry(&c, &carried, why);
 	epd_route_close(&m->route);

@@ -28,6 +28,7 @@ struct fetch {
 	uint32_t nitems;
 	enum epd_backend asked_by;	/* whose link has the window that is open, or NONE */
 	struct epd_link *link;
+	int computed;			/* the batch is not to come */
 };
 
 /* ---- asking ---- */
@@ -161,9 +162,21 @@ close_way(void *arg, struct epd_passage *p, int broken)
 	f->asked_by = EPD_VIA_NONE;
 }
 
+static int
+recompute(void *arg, const struct epd_plan *plan, struct epd_why *why)
+{
+	struct fetch *f = arg;
+
+	(void)plan;
+	(void)why;
+	f->computed = 1;
+	return 0;
+}
+
 static const struct epd_carrier carrier = {
 	.decide = epd_route_decide, .now = epd_route_now,
-	.open = open_way, .close = close_way, .told = epd_route_told,
+	.open = open_way, .close = close_way, .recompute = recompute,
+	.told = epd_route_told,
 };
 
 static int
@@ -205,6 +218,8 @@ carry(struct fetch *f, uint64_t deadline_ns, uint64_t *run,
 	epd_transferred_add(out, &carried);
 	epd_free(f->item);
 	f->item = NULL;
+	if (rc == 0 && f->computed)
+		return 0;
 	if (rc == 0)
 		rc = epd_arrival_keep(f->x, s->config.trust_peers, run, why);
 	if (rc == 0)
@@ -309,6 +324,7 @@ come(struct fetch *f, uint64_t bytes, uint64_t deadline_ns, uint64_t *id,
 
 	if (rc == 0)
 		rc = epd_route_open(&f->route, f->n, EPD_OP_READ, bytes,
+		    (uint64_t)epd_arrival_count(f->x) * f->a->shape.tokens,
 		    f->policy, deadline_ns, why);
 	if (rc == 0)
 		rc = carry(f, deadline_ns, id, out, why);
@@ -341,10 +357,11 @@ fetch_batch(struct fetch *f, uint64_t deadline_ns, uint64_t **run,
     uint32_t *nruns, size_t *room, struct epd_transferred *out,
     struct epd_why *why)
 {
-	uint64_t bytes, n, id;
+	uint64_t bytes, n, id = 0;
 	void *grown;
 	int rc = ask_first(f, deadline_ns, why);
 
+	f->computed = 0;
 	if (rc < 0)
 		return rc;
 	n = there(f->a, &bytes);
@@ -359,10 +376,13 @@ fetch_batch(struct fetch *f, uint64_t deadline_ns, uint64_t **run,
 		return epd_why(why, -ENOMEM, "no memory");
 	*run = grown;
 	rc = come(f, bytes, deadline_ns, &id, out, why);
-	if (rc == 0)
-		(*run)[(*nruns)++] = id;
-	else if (f->asked_by)
+	if (f->asked_by)
 		shut(f, deadline_ns);
+	/* They will be computed: that costs less, or nothing else went. */
+	if (rc == 0 && f->computed)
+		out->missing += n;
+	else if (rc == 0)
+		(*run)[(*nruns)++] = id;
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/route.h"
 
@@ -29,7 +30,19 @@ capabilities(struct epd_node *n, struct epd_capability out[EPD_VIA_COUNT])
 			out[k].flags &= ~(uint32_t)EPD_CAN_CANCEL;
 		k++;
 	}
+	if (epd_capability_default(out + k, EPD_VIA_RECOMPUTE) == 0)
+		k++;
 	return k;
+}
+
+/* Tokens a second of prefills so far; 0: none yet. */
+static double
+prefill_rate(const struct epd_store *s)
+{
+	const uint64_t n = epd_metrics_get(s->metrics, EPD_M_PREFILL_TOKENS);
+	const uint64_t ns = epd_metrics_get(s->metrics, EPD_M_PREFILL_NS);
+
+	return n && ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
 static uint64_t
@@ -76,10 +89,15 @@ describe(struct epd_route *r, struct epd_node *n, enum epd_op op,
 
 int
 epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
-    uint64_t bytes, const struct epd_transfer_policy *policy,
+    uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
     uint64_t deadline_ns, struct epd_why *why)
 {
-	struct epd_route r = { .n = n, .policy = policy };
+	const struct epd_store *here = epd_node_here(n);
+	const int mode = epd_plan_mode_parse(here->config.transfer_mode);
+	struct epd_route r = { .n = n, .policy = policy,
+	    .mode = mode < 0 ? EPD_PLAN_DISABLED : (enum epd_plan_mode)mode,
+	    .legacy = { .loaded = epd_node_backends(n), .cpu = 1,
+	    .shm_path = epd_node_is_near(n) } };
 	struct epd_capability can[EPD_VIA_COUNT];
 	struct epd_plan_config c;
 	int rc;
@@ -87,9 +105,13 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 	epd_plan_config_default(&c);
 	c.capability = can;
 	c.ncapabilities = capabilities(n, can);
+	if (tokens)
+		c.contract.allows |= EPD_MAY_RECOMPUTE;
 	if ((rc = epd_planner_new(&r.planner, &c, why)) < 0)
 		return rc;
 	describe(&r, n, op, bytes, deadline_ns);
+	r.intent.tokens = tokens;
+	r.intent.tokens_per_s = prefill_rate(here);
 	/* A hint of what is not there is none, unless it is all that may be. */
 	if (r.intent.hint && !policy->strict &&
 	    !epd_planner_capability(r.planner, policy->transport))
@@ -112,13 +134,22 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
     struct epd_why *why)
 {
 	struct epd_route *r = arg;
+	struct epd_metrics *m = epd_node_here(r->n)->metrics;
+	struct epd_decision *other = NULL;
+	struct epd_shadow seen = {0};
 	int rc;
 
+	/* A comparison that there is no room for is not made. */
+	if (r->mode == EPD_PLAN_SHADOW)
+		other = epd_malloc(sizeof *other);
 	r->intent.index = index;
 	r->intent.now_ns = epd_clock_boot_ns();
 	r->intent.credits = epd_node_facts(r->n)->credits;
-	rc = epd_plan_decide(r->planner, epd_node_operations(r->n), &r->intent,
-	    out);
+	rc = epd_plan_choose(r->mode, r->planner, &r->legacy,
+	    epd_node_operations(r->n), &r->intent, out, other, &seen);
+	epd_free(other);
+	epd_count(m, EPD_M_PLANS_COMPARED, seen.compared);
+	epd_count(m, EPD_M_PLANS_DIFFER, seen.compared - seen.equal);
 	return rc < 0 ? epd_why(why, rc, "%s: %s", epd_node_address(r->n),
 	    epd_strerror(rc)) : rc;
 }

@@ -12,10 +12,15 @@ struct epd_route {
 	const struct epd_transfer_policy *policy;
 	struct epd_planner *planner;
 	struct epd_intent intent;
+	struct epd_legacy legacy;
+	enum epd_plan_mode mode;	/* transfer.mode */
 };
-/* Of bytes to be moved by a policy, till deadline_ns. */
+/*
+ * Of bytes to be moved by a policy, till deadline_ns.  tokens that can be computed in
+ * their stead, at the rate that this store has seen; 0: they cannot.
+ */
 int epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
-    uint64_t bytes, const struct epd_transfer_policy *policy,
+    uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
     uint64_t deadline_ns, struct epd_why *why);
 void epd_route_close(struct epd_route *r);
 /* Fit for struct epd_carrier; arg is the route. */

@@ -146,8 +146,8 @@ send_batch(struct send *x, const struct epd_gift *g,
 	x->run = 0;
 	if (!(c.item = make_items(g, x->a, &c.n, &bytes)))
 		return epd_why(why, -ENOMEM, "no memory");
-	rc = c.n ? epd_route_open(&x->route, x->n, EPD_OP_WRITE, bytes, policy,
-	    deadline_ns, why) : 0;
+	rc = c.n ? epd_route_open(&x->route, x->n, EPD_OP_WRITE, bytes, 0,
+	    policy, deadline_ns, why) : 0;
 	if (rc == 0 && c.n)
 		rc = epd_carry(&c, &carried, why);
 	if (c.n)

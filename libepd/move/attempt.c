@@ -435,9 +435,15 @@ static void
 begin_anew(struct run *r)
 {
 	struct epd_pieces *p = r->a->pieces;
+	const struct epd_item *item;
+	uint64_t at, n;
 
-	for (uint32_t i = 0; i < r->a->c->n; i++)
-		r->a->out->again += p->moved[i] ? r->a->c->item[i].bytes : 0;
+	for (uint64_t k = 0; k < p->n; k++) {
+		if (p->state[k] != EPD_PIECE_DONE)
+			continue;
+		extent_of(r, k, &item, &at, &n);
+		r->a->out->again += n;
+	}
 	memset(p->state, EPD_PIECE_TO_DO, p->n);
 	memset(p->moved, 0, r->a->c->n);
 	p->left = p->n;
