@@ -170,6 +170,7 @@ teardown() {
 	port=${address##*:}
 	for i in $(seq "${KILLS:-12}"); do
 		b=$(epd-fork "$s")
+		: >out
 		epd-handoff --timeout 20s --to "$address" "$b" "t$((i % 3))" >out 2>err &
 		pid=$!
 		sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
