@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cmd/cli.h"
+#include "transport/transport.h"
 
 enum { TO = CLI_OWN, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
 
@@ -281,6 +282,7 @@ main(int argc, char **argv)
 
 	x.offer.workflow = "";
 	first = cli_begin(c, &command, &x, argc, argv);
+	c->transports = epd_transports();
 	check_use(&x, argc - first);
 	new = !x.phase || x.phase == PREPARE;
 	if (new && argc - first == 2)

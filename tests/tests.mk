@@ -12,7 +12,7 @@ BATS := $(wildcard tests/cli/*.bats) $(if $(FUSE),$(wildcard tests/fs/*.bats))
 # Programs that mount.
 MOUNTS := $(if $(FUSE),$(patsubst tests/fs/%.c,$(B)/fs/%,$(wildcard tests/fs/*.c)))
 DIR =
-include tests/spin/spin.mk
+include tests/spin/spin.mk tests/rxe/rxe.mk
 
 $(B)/%: $(B)/obj/tests/%.o $(LIB)
 	@mkdir -p $(@D)

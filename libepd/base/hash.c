@@ -14,6 +14,10 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
+/* The library's own choice by processor: three times as fast with AVX2. */
+#if __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>
+#endif
 #endif
 
 #include "base/file.h"
@@ -24,6 +28,8 @@ _Static_assert(sizeof(blake2b_state) <= sizeof((struct epd_namer *)0)->state,
     "a namer holds a BLAKE2b state");
 _Static_assert(_Alignof(blake2b_state) <= _Alignof(struct epd_namer),
     "and aligns it");
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(struct epd_xxh3) &&
+    _Alignof(XXH3_state_t) <= _Alignof(struct epd_xxh3), "so does the other");
 
 static blake2b_state *
 blake(struct epd_namer *n)
@@ -169,6 +175,27 @@ uint64_t
 epd_xxh3_64(const void *p, size_t n)
 {
 	return XXH3_64bits(p, n);
+}
+
+void
+epd_xxh3_begin(struct epd_xxh3 *x)
+{
+	XXH3_state_t *s = (void *)x->state;
+
+	XXH3_INITSTATE(s);
+	(void)XXH3_64bits_reset(s);
+}
+
+void
+epd_xxh3_add(struct epd_xxh3 *x, const void *p, size_t n)
+{
+	(void)XXH3_64bits_update((XXH3_state_t *)(void *)x->state, p, n);
+}
+
+uint64_t
+epd_xxh3_end(const struct epd_xxh3 *x)
+{
+	return XXH3_64bits_digest((const XXH3_state_t *)(const void *)x->state);
 }
 
 int

@@ -42,6 +42,13 @@ uint32_t epd_crc32c(uint32_t crc, const void *p, size_t n);
 /* The same without the processor's instruction; for tests. */
 uint32_t epd_crc32c_table(uint32_t crc, const void *p, size_t n);
 uint64_t epd_xxh3_64(const void *p, size_t n);
+/* The same of bytes that come piece by piece. */
+struct epd_xxh3 {
+	_Alignas(64) uint8_t state[576];
+};
+void epd_xxh3_begin(struct epd_xxh3 *x);
+void epd_xxh3_add(struct epd_xxh3 *x, const void *p, size_t n);
+uint64_t epd_xxh3_end(const struct epd_xxh3 *x);
 /* Of n bytes of a file.  0, -errno, -ENODATA (it ends before them). */
 int epd_xxh3_64_file(int fd, uint64_t off, uint64_t n, uint64_t *out);
 /* In canonical order, the high half first. */

@@ -31,13 +31,14 @@ struct epd_transport {
 	 * Whether it is to be had here.  0, or EPD_EUNSUPPORTED with why: not built, no
 	 * device.  Quick, nothing kept.
 	 */
-	int (*probe)(struct epd_transport_facts *out, struct epd_why *why);
+	int (*probe)(const struct epd_transport *t,
+	    struct epd_transport_facts *out, struct epd_why *why);
 	/*
 	 * Fails: EPD_EAUTH, EPD_EPEER (refused, lost, speaks otherwise), EPD_ETIMEOUT,
 	 * EPD_EUNSUPPORTED, EPD_EUSAGE (an address it cannot have), -errno.
 	 */
-	int (*open)(struct epd_link **out, const struct epd_peer *peer,
-	    struct epd_why *why);
+	int (*open)(const struct epd_transport *t, struct epd_link **out,
+	    const struct epd_peer *peer, struct epd_why *why);
 	/* Nothing of what was submitted touches memory here afterwards. */
 	void (*close)(struct epd_link *l);
 	/*
@@ -57,7 +58,9 @@ struct epd_transport {
 	    struct epd_why *why);
 	/*
 	 * Of what was submitted, in any order: up to max that are done, at least one.
-	 * EPD_ETIMEOUT: none by then, and all go on; also as open.
+	 * EPD_ETIMEOUT: none by then, and all go on; EPD_EUSAGE: nothing is under
+	 * way; also as open.  A link that failed first tells all moves done, each
+	 * with what of it is certain, and only then the failure.
 	 */
 	int (*wait)(struct epd_link *l, struct epd_piece_done *done, int max,
 	    uint64_t deadline_ns, struct epd_why *why);

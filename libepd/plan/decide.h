@@ -31,7 +31,7 @@ struct epd_plan_config {
 	int ncapabilities;
 	const struct epd_rule *rule;
 	int nrules;
-	const struct epd_template *templates;	/* NULL: epd_plan_templates */
+	const struct epd_path_template *templates;	/* NULL: epd_plan_templates */
 	int ntemplates;
 	struct epd_contract contract;		/* of what matches no rule */
 	struct epd_baseline baseline[EPD_VIA_COUNT];

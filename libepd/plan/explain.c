@@ -146,7 +146,7 @@ epd_plan_shape_name(const struct epd_plan_names *n, unsigned shape)
 {
 	const unsigned i = shape - EPD_SHAPE_TEMPLATE;
 	int count;
-	const struct epd_template *t = epd_plan_templates(&count);
+	const struct epd_path_template *t = epd_plan_templates(&count);
 
 	if (shape == EPD_SHAPE_DIRECT)
 		return "direct";

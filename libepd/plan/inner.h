@@ -117,7 +117,7 @@ media_of(uint8_t at[8], unsigned from, unsigned to)
 }
 
 /* A template as stages.  Fails: EPD_EUSAGE. */
-int epd_plan_shape(struct shape *out, const struct epd_template *t,
+int epd_plan_shape(struct shape *out, const struct epd_path_template *t,
     struct epd_why *why);
 /* Of staging on one side. */
 static inline uint64_t

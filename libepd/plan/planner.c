@@ -171,7 +171,7 @@ add_shapes(struct epd_planner *p, const struct epd_plan_config *c,
     struct epd_why *why)
 {
 	int n = c->ntemplates, rc;
-	const struct epd_template *t = c->templates ? c->templates :
+	const struct epd_path_template *t = c->templates ? c->templates :
 	    epd_plan_templates(&n);
 
 	if (n < 0 || n > EPD_PLAN_TEMPLATES)

@@ -38,7 +38,7 @@ epd_media_pattern(const char *text)
 	return m == EPD_IN_NONE || m == EPD_IN_FILE ? 0 : BIT(m);
 }
 
-static const struct epd_template templates[] = {
+static const struct epd_path_template templates[] = {
 	{ "device-host-net-host-device",
 	    { EPD_FROM_DEVICE, EPD_FROM_HOST, EPD_TO_HOST, EPD_TO_DEVICE } },
 	{ "device-host-net-host",
@@ -51,7 +51,7 @@ static const struct epd_template templates[] = {
 	    { EPD_FROM_FILE, EPD_TO_HOST, EPD_TO_DEVICE } },
 };
 
-const struct epd_template *
+const struct epd_path_template *
 epd_plan_templates(int *n)
 {
 	*n = sizeof templates / sizeof *templates;
@@ -67,7 +67,7 @@ leg(unsigned a, unsigned b)
 }
 
 int
-epd_plan_shape(struct shape *out, const struct epd_template *t,
+epd_plan_shape(struct shape *out, const struct epd_path_template *t,
     struct epd_why *why)
 {
 	struct shape s = { 0 };

@@ -82,12 +82,12 @@ enum epd_place {
 	EPD_TO_DEVICE, EPD_TO_HOST, EPD_TO_FILE,
 };
 /* What may be composed of primitives (capabilities with EPD_CAN_STAGE), and no more. */
-struct epd_template {
+struct epd_path_template {
 	char name[EPD_PLAN_NAME];	/* "device-host-net-host-device" */
 	uint8_t place[8];		/* enum epd_place; 0 ends */
 };
 /* The ones the RFC begins with.  Numbers of shapes are theirs in this order. */
-const struct epd_template *epd_plan_templates(int *n);
+const struct epd_path_template *epd_plan_templates(int *n);
 
 /* epd_plan.shape. */
 enum { EPD_SHAPE_DIRECT = 1, EPD_SHAPE_RECOMPUTE = 2, EPD_SHAPE_TEMPLATE = 8 };

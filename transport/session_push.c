@@ -1,0 +1,188 @@
+/*
+ * session_push.c - sending questions.
+ *
+ * A frame is laid out anew from the place it has got to: the head and body, then of
+ * a WRITE its bulk, in blocks with their sums if they are summed.  A block is summed
+ * when its turn comes, so that the kernel copies it out of the cache.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/hash.h"
+#include "transport/session_in.h"
+
+enum { VECTORS = 48, ENOUGH = 1 << 20 };
+
+static const uint8_t zeros[16384];
+
+struct batch {
+	struct iovec iov[VECTORS + 4];
+	int n;
+	uint64_t bytes;
+};
+
+static void
+add(struct batch *b, const void *p, uint64_t n)
+{
+	if (!n)
+		return;
+	b->iov[b->n++] = (struct iovec){ (void *)(uintptr_t)p, n };
+	b->bytes += n;
+}
+
+static uint64_t
+frame_bytes(const struct epd_session *s, const struct epd_ask *a)
+{
+	uint64_t n = a->nhead + a->body.n;
+
+	if (a->verb == EPD_WIRE_WRITE)
+		n += epd_frame_bulk((uint32_t)a->piece.bytes, s->summed);
+	return n;
+}
+
+/* The number of a frame is taken as it goes out, not as it is put. */
+static void
+seal(struct epd_session *s, struct epd_ask *a)
+{
+	struct epd_frame f = { .verb = (uint16_t)a->verb, .id = a->id,
+		.status = a->status };
+
+	f.body = (uint32_t)(a->nhead - EPD_FRAME + a->body.n);
+	if (a->verb == EPD_WIRE_READ || a->verb == EPD_WIRE_WRITE)
+		f.flags = s->summed ? EPD_FRAME_SUMMED : 0;
+	if (a->verb == EPD_WIRE_WRITE)
+		f.bulk = (uint32_t)a->piece.bytes;
+	epd_auth_seal(&s->auth, a->head, &f, a->body.n ? a->body :
+	    epd_span(a->head + EPD_FRAME, a->nhead - EPD_FRAME));
+	a->sealed = 1;
+}
+
+/* n bytes of a block, from `from` of it on, of memory that may not be ours now. */
+static void
+add_data(struct batch *b, const struct epd_ask *a, uint64_t at, uint64_t n)
+{
+	if (a->state == EPD_ASK_LIVE)
+		add(b, (const uint8_t *)a->piece.local + at, n);
+	else
+		add(b, zeros, n < sizeof zeros ? n : sizeof zeros);
+}
+
+/* One block and its sum; done is what of the bulk on the wire has gone. */
+static void
+add_block(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t done)
+{
+	const uint64_t each = EPD_FRAME_BLOCK + EPD_FRAME_SUM;
+	const uint64_t block = done / each, at = block * EPD_FRAME_BLOCK;
+	const uint64_t left = a->piece.bytes - at, into = done % each;
+	const uint64_t n = left < EPD_FRAME_BLOCK ? left : EPD_FRAME_BLOCK;
+	const uint64_t before = b->bytes;
+	uint64_t sum;
+
+	if (s->sum_of != block + 1) {
+		sum = a->state == EPD_ASK_LIVE ?
+		    epd_xxh3_64((const uint8_t *)a->piece.local + at, n) : 0;
+		for (int i = 0; i < EPD_FRAME_SUM; i++)
+			s->sum[i] = (uint8_t)(sum >> 8 * i);
+		s->sum_of = block + 1;
+	}
+	if (into < n) {
+		add_data(b, a, at + into, n - into);
+		if (b->bytes - before < n - into)
+			return;
+		add(b, s->sum, EPD_FRAME_SUM);
+	} else {
+		add(b, s->sum + (into - n), EPD_FRAME_SUM - (into - n));
+	}
+}
+
+/* Lay out one question from byte `from` on; 0: no other may follow it now. */
+static int
+add_frame(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t from)
+{
+	const uint64_t small = a->nhead + a->body.n;
+	const uint64_t before = b->bytes, whole = frame_bytes(s, a);
+
+	if (!a->sealed)
+		seal(s, a);
+	if (from < a->nhead)
+		add(b, a->head + from, a->nhead - from);
+	if (a->body.n && from < small) {
+		const uint64_t k = from > a->nhead ? from - a->nhead : 0;
+
+		add(b, (const uint8_t *)a->body.p + k, a->body.n - k);
+	}
+	if (a->verb == EPD_WIRE_WRITE) {
+		const uint64_t done = from > small ? from - small : 0;
+
+		if (s->summed)
+			add_block(s, b, a, done);
+		else
+			add_data(b, a, done, a->piece.bytes - done);
+	}
+	/* There is one sum at a time. */
+	if (a->verb == EPD_WIRE_WRITE && s->summed)
+		return 0;
+	return b->bytes - before == whole - from;
+}
+
+/* k bytes went out. */
+static void
+advance(struct epd_session *s, uint64_t k)
+{
+	while (k) {
+		struct epd_ask *a = epd_session_at(s, s->out);
+		const uint64_t left = a->state == EPD_ASK_GONE ? 0 :
+		    frame_bytes(s, a) - s->sent;
+
+		if (k < left) {
+			s->sent += k;
+			return;
+		}
+		k -= left;
+		s->sent = s->sum_of = 0;
+		s->out++;
+	}
+}
+
+static void
+gather(struct epd_session *s, struct batch *b)
+{
+	b->n = 0;
+	b->bytes = 0;
+	for (uint32_t i = s->out; i != s->end; i++) {
+		struct epd_ask *a = epd_session_at(s, i);
+
+		if (a->state == EPD_ASK_GONE)
+			continue;
+		if (!add_frame(s, b, a, i == s->out ? s->sent : 0) ||
+		    b->n >= VECTORS || b->bytes >= ENOUGH)
+			return;
+	}
+}
+
+int
+epd_session_push(struct epd_session *s)
+{
+	struct batch b;
+
+	for (;;) {
+		struct msghdr m = { .msg_iov = b.iov };
+		ssize_t k;
+
+		while (s->out != s->end &&
+		    epd_session_at(s, s->out)->state == EPD_ASK_GONE)
+			s->out++;
+		if (s->out == s->end)
+			return 0;
+		gather(s, &b);
+		m.msg_iovlen = (size_t)b.n;
+		k = sendmsg(s->in.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (k > 0)
+			advance(s, (uint64_t)k);
+		else if (errno == EAGAIN)
+			return 0;
+		else if (errno != EINTR)
+			return epd_session_fail(s, EPD_EPEER, strerror(errno));
+	}
+}
