@@ -103,15 +103,20 @@ index_capability(struct epd_planner *p, const struct epd_capability *c)
 	}
 }
 
-/* What has no end in its place is longer than a name, and told by nobody. */
-static int
-add_name(struct epd_planner *p, int i, const char *name, struct epd_why *why)
+/* A name's place, of which a copy is made; what has no end there is told by nobody. */
+static const char *
+name_in(const char place[EPD_PLAN_NAME])
 {
-	const int named = memchr(name, 0, EPD_PLAN_NAME) != NULL;
+	return memchr(place, 0, EPD_PLAN_NAME) ? place : "-";
+}
 
-	if (!named)
-		name = "-";
-	if (named && *name && epd_planner_policy(p, name) != EPD_NO_POLICY)
+static int
+add_name(struct epd_planner *p, int i, const char *place, struct epd_why *why)
+{
+	const char *name = name_in(place);
+
+	if (*name && name == place &&
+	    epd_planner_policy(p, name) != EPD_NO_POLICY)
 		return epd_why(why, EPD_EUSAGE, "rule %d has the name of "
 		    "another", i + 1);
 	memcpy(p->name[i], name, strlen(name));
@@ -200,8 +205,8 @@ add_shapes(struct epd_planner *p, const struct epd_plan_config *c,
 		rc = epd_plan_shape(&p->shape[i], &t[i], why);
 		if (rc)
 			return rc;
-		memcpy(p->shape_name[i], t[i].name, strnlen(t[i].name,
-		    EPD_PLAN_NAME - 1));
+		memcpy(p->shape_name[i], name_in(t[i].name),
+		    strlen(name_in(t[i].name)));
 	}
 	p->nshapes = n;
 	return 0;
