@@ -18,6 +18,7 @@
 #include "flow/decode.h"
 #include "flow/draft.h"
 #include "flow/give.h"
+#include "flow/handle.h"
 #include "flow/handoff.h"
 #include "flow/node.h"
 #include "flow/session.h"

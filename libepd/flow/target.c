@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "flow/node.h"
 #include "flow/target.h"
 
@@ -26,7 +27,10 @@ make_there(struct epd_store *s, const struct epd_offer *o,
 	struct epd_buf b = {0}, answer = {0};
 	struct epd_span uuid;
 	struct epd_cur c;
-	int rc = epd_node_open(&dst->node, s, o->store, 0, why);
+	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
+	    (uint64_t)s->config.handoff_ms;
+	const uint64_t end = epd_clock_boot_ns() + ms * UINT64_C(1000000);
+	int rc = epd_node_open(&dst->node, s, o->store, end, why);
 
 	if (rc < 0)
 		return rc;
@@ -37,7 +41,7 @@ make_there(struct epd_store *s, const struct epd_offer *o,
 	epd_half_place(dst, o->store, "");
 	epd_ask_str(&b, o->workflow);
 	rc = b.failed ? -ENOMEM : epd_node_ask(dst->node, EPD_ASK_MAKE,
-	    epd_span(b.p, b.n), &answer, 0, why);
+	    epd_span(b.p, b.n), &answer, end, why);
 	c = epd_cur(epd_span(answer.p, answer.n));
 	if (rc == 0) {
 		(void)epd_ask_take_str(&c, dst->workflow, EPD_WORKFLOW);
