@@ -43,7 +43,7 @@ resolve_policy(struct work *k)
 	}
 	fit &= p->takes_here[i->here.medium] & p->takes_there[i->there.medium] &
 	    p->takes_priority[i->priority] & p->takes_intent[i->intent] &
-	    p->takes_machine[k->course.together && !k->course.file];
+	    p->takes_machine[k->course.same];
 	for EACH(r, fit) {
 		if (i->bytes < p->rule[r].min_size ||
 		    i->bytes > p->rule[r].max_size)

@@ -12,7 +12,6 @@
 enum { LONGEST = 1 << 16 };
 
 struct reader {
-	const struct epd_plan_names *names;
 	struct epd_why *why;
 	int rc;			/* the first failure */
 };
@@ -30,18 +29,17 @@ number(struct reader *r, const struct epd_json *o, const char *key,
     uint64_t dflt, uint64_t most)
 {
 	const struct epd_json *j = epd_json_get(o, key);
-	uint64_t v;
+	const uint64_t v = epd_json_uint(j, 0);
 
 	if (!epd_json_has(o, key))
 		return dflt;
-	v = epd_json_uint(j, UINT64_MAX);
-	if (epd_json_type(j) != EPD_JSON_INT && (epd_json_type(j) !=
-	    EPD_JSON_REAL || v == UINT64_MAX))
+	/* What is no whole number is what is said in its stead. */
+	if (v != epd_json_uint(j, 1) || v > most ||
+	    (epd_json_type(j) == EPD_JSON_INT && epd_json_int(j, 0) < 0)) {
 		fault(r, key);
-	if ((epd_json_type(j) == EPD_JSON_INT && epd_json_int(j, 0) < 0) ||
-	    v > most)
-		fault(r, key);
-	return v <= most ? v : dflt;
+		return dflt;
+	}
+	return v;
 }
 
 /* Place in a table of names by the function that tells them; n of them. */
@@ -259,7 +257,7 @@ int
 epd_plan_parse(struct epd_plan *out, const struct epd_plan_names *n,
     struct epd_span text, struct epd_why *why)
 {
-	struct reader r = { .names = n, .why = why };
+	struct reader r = { .why = why };
 	struct epd_json *j = NULL;
 	struct epd_plan p;
 	int rc;

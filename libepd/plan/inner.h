@@ -77,7 +77,8 @@ struct epd_planner {
 struct course {
 	uint8_t from, to;		/* media, as bytes go */
 	uint8_t own;			/* the target is this node's own */
-	uint8_t together;		/* on one machine, or it is a file */
+	uint8_t same;			/* on one machine */
+	uint8_t together;		/* so, or it is a file */
 	uint8_t file;
 	uint8_t from_here;		/* WRITE */
 	uint8_t at[8];			/* medium of each place */
@@ -95,8 +96,9 @@ course_of(struct course *c, const struct epd_intent *i)
 	c->to_generation = c->from_here ? there->generation : here->generation;
 	c->own = here->node && here->node == there->node;
 	c->file = here->medium == EPD_IN_FILE || there->medium == EPD_IN_FILE;
-	c->together = c->own || c->file ||
+	c->same = c->own ||
 	    (here->machine && here->machine == there->machine);
+	c->together = c->same || c->file;
 }
 
 static inline uint32_t

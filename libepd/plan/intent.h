@@ -20,6 +20,7 @@ struct epd_end {
 	uint8_t medium;			/* EPD_IN_FILE: a file segment */
 	uint8_t ntags;
 	uint8_t tag[EPD_PLAN_BACKENDS];	/* what the buffer is registered with, in order */
+	uint16_t device;		/* of its medium, as people are told */
 	uint64_t node, machine;		/* 0: unknown, equal to nothing */
 	uint64_t generation;		/* of its descriptor */
 };

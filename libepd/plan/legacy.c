@@ -48,6 +48,7 @@ capable(const struct epd_legacy *l, unsigned b, unsigned here, unsigned there)
 {
 	const int file = there == EPD_IN_FILE || here == EPD_IN_FILE;
 	const unsigned g = here == EPD_IN_CPU ? there : here;
+	const unsigned other = here == EPD_IN_CPU ? here : there;
 	const int d2d = here == EPD_IN_CPU && there == EPD_IN_CPU;
 	const int d2g = here == EPD_IN_CPU && is_gpu(there);
 
@@ -57,12 +58,11 @@ capable(const struct epd_legacy *l, unsigned b, unsigned here, unsigned there)
 	case EPD_VIA_TCP: return d2d || !l->cpu;
 	case EPD_VIA_RDMA: return d2d || l->gpudirect;
 	case EPD_VIA_SHM: return d2d;
-	case EPD_VIA_NVLINK: return !d2d && g == EPD_IN_CUDA &&
-	    (here == EPD_IN_CUDA || there == EPD_IN_CUDA);
+	case EPD_VIA_NVLINK: return g == EPD_IN_CUDA &&
+	    (other == EPD_IN_CPU || other == EPD_IN_CUDA);
 	case EPD_VIA_MNNVL: return (d2g && there == EPD_IN_CUDA) ||
 	    (!l->cpu && here == EPD_IN_CUDA && there == EPD_IN_CUDA);
-	case EPD_VIA_TPU: return g == EPD_IN_TPU &&
-	    (here == EPD_IN_CPU || there == EPD_IN_CPU);
+	case EPD_VIA_TPU: return g == EPD_IN_TPU && other == EPD_IN_CPU;
 	case EPD_VIA_GDS: return here == EPD_IN_CPU || here == EPD_IN_CUDA;
 	case EPD_VIA_IO_URING: return here == EPD_IN_CPU;
 	default: return 0;

@@ -9,7 +9,9 @@
 #define EPD_PLAN_PLAN_H
 
 #include "plan/decide.h"
+#include "plan/explain.h"
 #include "plan/legacy.h"
+#include "plan/scenario.h"
 #include "plan/shadow.h"
 
 #endif

@@ -77,7 +77,8 @@ index_capability(struct epd_planner *p, const struct epd_capability *c)
 	p->remote |= c->flags & EPD_CAN_REMOTE ? bit : 0;
 	p->unregistered |= c->registration == EPD_REG_NONE ? bit : 0;
 	p->railed |= c->flags & EPD_HAS_RAILS ? bit : 0;
-	p->commits |= c->completion == EPD_DONE_SENT ? bit : 0;
+	if (c->completion == EPD_DONE_SENT && c->backend != EPD_VIA_RECOMPUTE)
+		p->commits |= bit;
 	p->nics |= c->flags & EPD_USES_NIC ? bit : 0;
 	p->limited |= c->max_transfer_bytes ? bit : 0;
 	p->by_op[EPD_OP_READ] |= c->flags & EPD_CAN_READ ? bit : 0;
@@ -85,6 +86,9 @@ index_capability(struct epd_planner *p, const struct epd_capability *c)
 	for (unsigned i = 0; i < 64; i++)
 		p->aligned[i] |= c->required_alignment <= UINT64_C(1) << i ?
 		    bit : 0;
+	/* Where nothing moves there is no pair. */
+	if (c->backend == EPD_VIA_RECOMPUTE)
+		return;
 	for (unsigned from = EPD_IN_CPU; from < EPD_IN_COUNT; from++) {
 		for (unsigned to = EPD_IN_CPU; to < EPD_IN_COUNT; to++) {
 			const uint64_t pair = EPD_PAIR(from, to);
@@ -97,6 +101,27 @@ index_capability(struct epd_planner *p, const struct epd_capability *c)
 				p->leg[from][to] |= bit;
 		}
 	}
+}
+
+/* A name's place, of which a copy is made; what has no end there is told by nobody. */
+static const char *
+name_in(const char place[EPD_PLAN_NAME])
+{
+	return memchr(place, 0, EPD_PLAN_NAME) ? place : "-";
+}
+
+static int
+add_name(struct epd_planner *p, int i, const char *place, struct epd_why *why)
+{
+	const char *name = name_in(place);
+
+	if (*name && name == place &&
+	    epd_planner_policy(p, name) != EPD_NO_POLICY)
+		return epd_why(why, EPD_EUSAGE, "rule %d has the name of "
+		    "another", i + 1);
+	memcpy(p->name[i], name, strlen(name));
+	p->nrules = i + 1;
+	return 0;
 }
 
 static uint8_t
@@ -139,8 +164,7 @@ add_rule(struct epd_planner *p, int i, const struct epd_rule *r,
 	}
 	for (unsigned b = 0; b < EPD_VIA_COUNT; b++)
 		out->pooled |= r->pool < p->cap[b].pools ? BIT(b) : 0;
-	memcpy(p->name[i], r->name, EPD_PLAN_NAME - 1);
-	return 0;
+	return add_name(p, i, r->name, why);
 }
 
 static void
@@ -181,7 +205,8 @@ add_shapes(struct epd_planner *p, const struct epd_plan_config *c,
 		rc = epd_plan_shape(&p->shape[i], &t[i], why);
 		if (rc)
 			return rc;
-		memcpy(p->shape_name[i], t[i].name, EPD_PLAN_NAME - 1);
+		memcpy(p->shape_name[i], name_in(t[i].name),
+		    strlen(name_in(t[i].name)));
 	}
 	p->nshapes = n;
 	return 0;
@@ -236,7 +261,6 @@ compile(struct epd_planner *p, const struct epd_plan_config *c,
 			return rc;
 		index_rule(p, i, &c->rule[i]);
 	}
-	p->nrules = c->nrules;
 	p->rule[EPD_PLAN_RULES] = (struct rule){
 		.limits = limited(&c->contract),
 		.max_size = UINT64_MAX, .contract = c->contract,

@@ -1,7 +1,4 @@
-/*
- * work.h - one decision while it is being made: a way is a candidate that is not
- * written out yet.  All of it lies on the stack of who decides.
- */
+/* work.h - one decision while it is made: a way is a candidate not yet written out. */
 #ifndef EPD_PLAN_WORK_H
 #define EPD_PLAN_WORK_H
 
