@@ -34,6 +34,8 @@ $(B)/unit/wire_%: $(B)/obj/tests/unit/wire_%.o $(B)/transport.a $(LIB)
 	$(wired)
 $(B)/torture/wire_%: $(B)/obj/tests/torture/wire_%.o $(B)/transport.a $(LIB)
 	$(wired)
+$(B)/bench/transfer: $(B)/obj/tests/bench/transfer.o $(B)/transport.a $(LIB)
+	$(wired)
 $(B)/replay/wire_%: $(B)/obj/tests/fuzz/wire_%.o $(B)/obj/tests/fuzz/replay.o $(B)/transport.a $(LIB)
 	$(wired)
 
