@@ -127,6 +127,8 @@ call(struct epd_serve *c, const struct epd_frame *f, struct epd_span ask)
 	int rc;
 
 	c->answer.n = 0;
+	if (s->o.rail)
+		s->o.rail->calm(s->o.rail->arg, c->number);
 	epd_server_count(&s->counts.calls, 1);
 	rc = s->host.call(c->guest, (uint16_t)f->status, ask, &c->answer, &opened,
 	    &why);

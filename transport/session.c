@@ -179,9 +179,8 @@ hear(struct epd_session *s, struct epd_buf *answer, struct epd_why *why)
 }
 
 static int
-put(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
-    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
-    struct epd_why *why)
+begin(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
+    struct epd_span ask, struct epd_why *why)
 {
 	struct epd_ask *a;
 	int rc = is_failed(s, why);
@@ -194,13 +193,47 @@ put(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
 	a = add(s, verb);
 	a->status = status;
 	a->body = ask;
-	rc = pump(s, UINT32_MAX, UINT32_MAX, deadline_ns);
+	return 0;
+}
+
+int
+epd_session_ask_begin(struct epd_session *s, enum epd_wire_verb verb,
+    struct epd_span ask, struct epd_why *why)
+{
+	int rc = begin(s, verb, 0, ask, why);
+
+	if (!rc && epd_session_push(s))
+		rc = is_failed(s, why);
+	return rc;
+}
+
+int
+epd_session_ask_end(struct epd_session *s, struct epd_buf *answer,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	int rc = s->rc || s->answered ? 0 :
+	    pump(s, UINT32_MAX, UINT32_MAX, deadline_ns);
+
 	if (s->answered) {
 		s->answered = 0;
 		return hear(s, answer, why);
 	}
-	if (rc == EPD_ETIMEOUT)
-		epd_session_fail(s, rc, "no answer came in time");
+	return rc == EPD_ETIMEOUT ? 1 : is_failed(s, why);
+}
+
+static int
+put(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
+    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	int rc = begin(s, verb, status, ask, why);
+
+	if (rc)
+		return rc;
+	rc = epd_session_ask_end(s, answer, deadline_ns, why);
+	if (rc != 1)
+		return rc;
+	epd_session_fail(s, EPD_ETIMEOUT, "no answer came in time");
 	return is_failed(s, why);
 }
 

@@ -51,6 +51,16 @@ int epd_session_ask(struct epd_session *s, enum epd_wire_verb verb,
     struct epd_span ask, struct epd_buf *answer, struct epd_session_files *files,
     uint64_t deadline_ns, struct epd_why *why);
 
+/*
+ * The same in two halves, without files: begin puts the question, whose bytes are
+ * lent till end has its answer.  1 from end: none by then, and all goes on.  Between
+ * the two nothing else is asked or called, and end is what waits for moves.
+ */
+int epd_session_ask_begin(struct epd_session *s, enum epd_wire_verb verb,
+    struct epd_span ask, struct epd_why *why);
+int epd_session_ask_end(struct epd_session *s, struct epd_buf *answer,
+    uint64_t deadline_ns, struct epd_why *why);
+
 /* A move that was made otherwise, told by wait as if by the session.  -EAGAIN. */
 int epd_session_done(struct epd_session *s, const struct epd_piece_done *done);
 int epd_session_room(const struct epd_session *s);	/* 0: it would be -EAGAIN */
