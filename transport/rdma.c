@@ -71,7 +71,7 @@ ask_rail(struct epd_rdma_link *l, uint32_t step, uint64_t deadline_ns,
 	if (step == EPD_RDMA_ADMIT)
 		epd_pack_u32(&q, ms < EPD_RDMA_ADMIT_MS ? (uint32_t)ms :
 		    EPD_RDMA_ADMIT_MS);
-	rc = q.failed ? -ENOMEM : epd_session_ask(l->s, EPD_WIRE_RAIL,
+	rc = q.failed ? -ENOMEM : epd_client_ask(l->s, EPD_WIRE_RAIL,
 	    epd_span(q.p, q.n), answer, NULL, deadline_ns, why);
 	epd_buf_free(&q);
 	return rc;
@@ -89,7 +89,7 @@ join(struct epd_rdma_link *l, const struct epd_peer *peer, struct epd_why *why)
 		epd_why(why, rc, "an invitation to RDMA that is none");
 	if (!rc)
 		rc = epd_rail_knock(&l->rail, &to, peer->device,
-		    epd_session_fd(l->s), deadline, why);
+		    epd_client_fd(l->s), deadline, why);
 	if (answer.cap)
 		explicit_bzero(answer.p, answer.cap);
 	explicit_bzero(&to, sizeof to);
@@ -107,7 +107,7 @@ close_link(struct epd_link *link)
 	if (!l)
 		return;
 	epd_rail_close(l->rail);
-	epd_session_close(l->s);
+	epd_client_close(l->s);
 	epd_rdma_views_drop(&l->views, 0);
 	epd_free(l);
 }
@@ -125,7 +125,7 @@ open_link(const struct epd_transport *t, struct epd_link **out,
 	if (!(l = epd_calloc(1, sizeof *l)))
 		return -ENOMEM;
 	l->ops = t;
-	rc = epd_session_open(&l->s, peer, EPD_AT_TCP, why);
+	rc = epd_client_open(&l->s, peer, EPD_AT_TCP, why);
 	if (!rc)
 		rc = join(l, peer, why);
 	if (rc)
@@ -266,7 +266,7 @@ call(struct epd_link *link, uint16_t verb, struct epd_span ask,
 	if (rc)
 		return rc;
 	epd_rdma_views_drop(&l->views, 1);
-	return epd_session_call(l->s, verb, ask, answer, deadline_ns, why);
+	return epd_client_call(l->s, verb, ask, answer, deadline_ns, why);
 }
 
 static int
@@ -281,7 +281,7 @@ shut(struct epd_link *link, uint64_t window, uint64_t deadline_ns,
 		return rc;
 	if ((v = epd_rdma_view_find(&l->views, window)))
 		epd_rdma_view_drop(&l->views, v);
-	return epd_session_shut(l->s, window, deadline_ns, why);
+	return epd_client_shut(l->s, window, deadline_ns, why);
 }
 
 const struct epd_transport epd_transport_rdma = {

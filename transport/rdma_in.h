@@ -13,7 +13,7 @@
 #include "base/transport.h"
 #include "transport/rail.h"
 #include "transport/rdma_view.h"
-#include "transport/session.h"
+#include "transport/client.h"
 
 enum { EPD_RDMA_JOBS = 64 };
 
@@ -33,7 +33,7 @@ struct epd_rdma_job {
 
 struct epd_rdma_link {
 	EPD_LINK_OPS;
-	struct epd_session *s;
+	struct epd_client *s;
 	struct epd_rail *rail;
 	int rc;
 	struct epd_why said;

@@ -86,7 +86,7 @@ ask(struct epd_rdma_link *l, const struct epd_rdma_view *v,
 	put_u64(l->question, p->window);
 	put_u64(l->question + 8, from);
 	put_u64(l->question + 16, end - from);
-	rc = epd_session_ask_begin(l->s, EPD_WIRE_EXPOSE,
+	rc = epd_client_ask_begin(l->s, EPD_WIRE_EXPOSE,
 	    epd_span(l->question, sizeof l->question), &why);
 	if (rc) {
 		epd_rdma_fail(l, rc, why.text);
@@ -120,7 +120,7 @@ hear(struct epd_rdma_link *l, uint64_t deadline_ns)
 	struct epd_rdma_view *v = epd_rdma_view_find(&l->views, l->asked_window);
 	struct epd_why why = { "" };
 	struct epd_buf answer = { 0 };
-	int rc = epd_session_ask_end(l->s, &answer, deadline_ns, &why);
+	int rc = epd_client_ask_end(l->s, &answer, deadline_ns, &why);
 
 	if (rc == 1) {
 		epd_buf_free(&answer);
@@ -149,7 +149,7 @@ by_session(struct epd_rdma_link *l, struct epd_rdma_job *j)
 	int rc;
 
 	p.tag = (uint64_t)(j - l->job);
-	rc = epd_session_submit(l->s, &p, &why);
+	rc = epd_client_submit(l->s, &p, &why);
 	if (rc == -EAGAIN)
 		return;
 	if (rc == EPD_ETOOBIG) {
@@ -294,7 +294,7 @@ hear_session(struct epd_rdma_link *l, uint64_t deadline_ns)
 {
 	struct epd_piece_done d[AT_ONCE];
 	struct epd_why why = { "" };
-	int n = epd_session_wait(l->s, d, AT_ONCE, deadline_ns, &why);
+	int n = epd_client_wait(l->s, d, AT_ONCE, deadline_ns, &why);
 
 	for (int i = 0; i < n; i++)
 		end_job(l, &d[i]);

@@ -301,7 +301,8 @@ begin(struct epd_serve *c)
 		    "the server has as many guests as it may", deadline);
 		return rc;
 	}
-	rc = s->host.begin(s->host.arg, &c->guest, &why);
+	rc = s->host.begin(s->host.arg, c->scheme == EPD_AT_UNIX,
+	    &c->guest, &why);
 	if (rc) {
 		c->guest = NULL;
 		epd_hello_answer(&c->in, &c->auth, &h, rc < 0 ? rc : EPD_EPEER,

@@ -7,7 +7,7 @@
 
 #include "transport/rail.h"
 #include "transport/rdma_wire.h"
-#include "transport/session.h"
+#include "transport/client.h"
 
 static struct epd_link *
 rdma(struct serve *s)

@@ -1,26 +1,26 @@
 /* link_hostile.h - guests that speak the session's and the rail's language, but ill. */
 
-static struct epd_session *
+static struct epd_client *
 session(struct serve *s)
 {
 	const struct epd_peer peer = { .address = s->address,
 		.key = epd_span_str(KEY), .deadline_ns = wire_in(10000) };
-	struct epd_session *c = NULL;
+	struct epd_client *c = NULL;
 
-	return epd_session_open(&c, &peer, EPD_AT_TCP, &wire_why) ? NULL : c;
+	return epd_client_open(&c, &peer, EPD_AT_TCP, &wire_why) ? NULL : c;
 }
 
 static int
-ask(struct epd_session *c, enum epd_wire_verb verb, const void *p, size_t n,
+ask(struct epd_client *c, enum epd_wire_verb verb, const void *p, size_t n,
     struct epd_buf *a)
 {
 	a->n = 0;
-	return epd_session_ask(c, verb, epd_span(p, n), a, NULL, wire_in(10000),
+	return epd_client_ask(c, verb, epd_span(p, n), a, NULL, wire_in(10000),
 	    &wire_why);
 }
 
 static int
-step(struct epd_session *c, uint32_t step_, uint32_t ms, struct epd_buf *a)
+step(struct epd_client *c, uint32_t step_, uint32_t ms, struct epd_buf *a)
 {
 	const uint32_t q[2] = { step_, ms };
 
@@ -28,7 +28,7 @@ step(struct epd_session *c, uint32_t step_, uint32_t ms, struct epd_buf *a)
 }
 
 static int
-expose(struct epd_session *c, uint64_t window, uint64_t offset, uint64_t bytes,
+expose(struct epd_client *c, uint64_t window, uint64_t offset, uint64_t bytes,
     struct epd_buf *a)
 {
 	const uint64_t q[3] = { window, offset, bytes };
@@ -37,14 +37,14 @@ expose(struct epd_session *c, uint64_t window, uint64_t offset, uint64_t bytes,
 }
 
 static uint64_t
-open_window(struct epd_session *c, enum wire_kind kind, int writable)
+open_window(struct epd_client *c, enum wire_kind kind, int writable)
 {
 	const uint32_t q[2] = { kind, (uint32_t)writable };
 	struct epd_buf a = { 0 };
 	struct epd_cur cur;
 	uint64_t id = 0;
 
-	if (!epd_session_call(c, WIRE_OPEN, epd_span(q, sizeof q), &a,
+	if (!epd_client_call(c, WIRE_OPEN, epd_span(q, sizeof q), &a,
 	    wire_in(10000), &wire_why)) {
 		cur = epd_cur(epd_span(a.p, a.n));
 		id = epd_unpack_u64(&cur);
@@ -55,7 +55,7 @@ open_window(struct epd_session *c, enum wire_kind kind, int writable)
 
 /* A rail made by hand, past rdma's own end. */
 static struct epd_rail *
-by_hand(struct epd_session *c)
+by_hand(struct epd_client *c)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
 	struct epd_rail_invite to = { 0 };
@@ -67,7 +67,7 @@ by_hand(struct epd_session *c)
 		memcpy(&at.sin_addr, a.p + 4, 4);
 		memcpy(&to.at, &at, sizeof at);
 		memcpy(to.token, a.p + 20, EPD_RAIL_TOKEN);
-		if (epd_rail_knock(&r, &to, "rxe0", epd_session_fd(c),
+		if (epd_rail_knock(&r, &to, "rxe0", epd_client_fd(c),
 		    wire_in(10000), &wire_why))
 			r = NULL;
 		else if (step(c, EPD_RDMA_ADMIT, 10000, &a) ||
@@ -82,7 +82,7 @@ by_hand(struct epd_session *c)
 
 TEST(words_that_are_none)
 {
-	struct epd_session *c;
+	struct epd_client *c;
 	struct epd_buf a = { 0 };
 	struct epd_rail *r;
 	struct served n;
@@ -117,7 +117,7 @@ TEST(words_that_are_none)
 	n = serve_counts(&s);
 	CHECK_INT(n.rdma.regions, 1);
 	epd_rail_close(r);
-	epd_session_close(c);
+	epd_client_close(c);
 	CHECK(serve_settles(&s, &n));
 	CHECK_INT(serve_end(&s), 0);
 	epd_buf_free(&a);
@@ -159,7 +159,7 @@ static void
 after(int what)
 {
 	const uint32_t echo[2] = { 0, 0 };
-	struct epd_session *c;
+	struct epd_client *c;
 	struct epd_buf a = { 0 };
 	struct epd_rail_key k;
 	struct epd_rail *r;
@@ -177,17 +177,17 @@ after(int what)
 		p[i] = wire_byte((uint64_t)i);
 	CHECK_INT(with_key(r, what ? EPD_OP_READ : EPD_OP_WRITE, &k, p, 100), 0);
 	if (what == 0 || what == 3)
-		CHECK_INT(epd_session_call(c, WIRE_ECHO, epd_span(echo,
+		CHECK_INT(epd_client_call(c, WIRE_ECHO, epd_span(echo,
 		    sizeof echo), &a, wire_in(10000), &wire_why), 0);
 	else if (what == 2)
 		CHECK_INT(ask(c, EPD_WIRE_COVER, &id, 8, &a), 0);
 	else
-		CHECK_INT(epd_session_shut(c, what == 4 ? other : id,
+		CHECK_INT(epd_client_shut(c, what == 4 ? other : id,
 		    wire_in(10000), &wire_why), 0);
 	CHECK_INT(with_key(r, what ? EPD_OP_READ : EPD_OP_WRITE, &k, p, 100),
 	    what < 3 ? -EACCES : 0);
 	epd_rail_close(r);
-	epd_session_close(c);
+	epd_client_close(c);
 	CHECK_INT(serve_end(&s), 0);
 	epd_buf_free(&a);
 }
