@@ -409,7 +409,7 @@ TEST(kind29_failures_leave_nothing)
 		CHECK_INT(fail_once(&h, i, p), 0);
 	CHECK_INT(host_ask(&h, ASK_CLOSE, 0, 0, 0, 0), 0);
 	was = count(&h);
-	for (int i = 0; i < (rxe_long() ? 400 : 200); i++)
+	for (int i = 0; i < (rxe_long() ? 400 : 100); i++)
 		if (fail_once(&h, i, p)) {
 			printf("# the %dth: %s\n", i, why.text);
 			CHECK(0);
