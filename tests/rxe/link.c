@@ -4,6 +4,7 @@
  */
 #include "tests/rxe/deaf.h"
 #include "tests/rxe/serve.h"
+#include "tests/rxe/stop.h"
 
 #include "transport/rail.h"
 #include "transport/rdma_wire.h"
@@ -26,8 +27,11 @@ static struct serve common;
 static struct epd_link *
 common_link(void)
 {
-	return common.pid || !serve_start(&common, "serve", -1) ? rdma(&common) :
-	    NULL;
+	if (common.pid)
+		go_on(common.pid);	/* a failed test left it stopped */
+	else if (serve_start(&common, "serve", -1))
+		return NULL;
+	return rdma(&common);
 }
 
 TEST(the_table_has_it)
@@ -103,7 +107,7 @@ TEST(the_server_moves_nothing)
 	CHECK_INT(n.rdma.regions, 1);
 	CHECK_INT(n.rdma.by_session, was.rdma.by_session);
 	/* Stopped, it is read on. */
-	kill(common.pid, SIGSTOP);
+	stop(common.pid);
 	memset(p, 0, WIRE_BYTES);
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 5, p, WIRE_BYTES - 5).rc, 0);
 	CHECK(wire_is_right(p, 5, WIRE_BYTES - 5));
@@ -118,7 +122,7 @@ TEST(the_server_moves_nothing)
 		CHECK(epd_clock_boot_ns() - t < 3 * SECOND);
 		epd_buf_free(&a);
 	}
-	kill(common.pid, SIGCONT);
+	go_on(common.pid);
 	epd_link_ops(l)->close(l);
 	CHECK(serve_settles(&common, &n));
 	free(p);
@@ -136,13 +140,13 @@ TEST(asking_has_a_deadline)
 
 	CHECK((l = common_link()));
 	CHECK((piece.window = wire_open(l, WIRE_BOTH, 0)));
-	kill(common.pid, SIGSTOP);
+	stop(common.pid);
 	CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 	t = epd_clock_boot_ns();
 	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(300), &wire_why),
 	    EPD_ETIMEOUT);
 	CHECK(epd_clock_boot_ns() - t < 3 * SECOND);
-	kill(common.pid, SIGCONT);
+	go_on(common.pid);
 	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(10000), &wire_why), 1);
 	CHECK(!d.rc && d.tag == 3 && d.bytes == sizeof p);
 	CHECK(wire_is_right(p, 0, sizeof p));

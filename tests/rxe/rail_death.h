@@ -226,9 +226,9 @@ TEST(a_stopped_host_is_read_and_written)
 	char *p = memory(BIG);
 
 	CHECK(p && (r = start_big(&h, &k)));
-	kill(h.pid, SIGSTOP);
+	stop(h.pid);
 	CHECK_INT(take_all(r, read_all(r, &k, p), p, 60000), 0);
-	kill(h.pid, SIGCONT);
+	go_on(h.pid);
 	epd_rail_close(r);
 	CHECK_INT(host_end(&h), 0);
 	munmap(p, BIG);

@@ -108,7 +108,7 @@ TEST(nobody_comes_and_nobody_answers)
 	/* The host is stopped at its door. */
 	CHECK_INT(host_ask(&h, ASK_SHUT, 0, 0, 0, 0), 0);
 	CHECK_INT(host_ask(&h, ASK_DOOR, 0, 0, 0, 0), 0);
-	kill(h.pid, SIGSTOP);
+	stop(h.pid);
 	t = now_ms();
 	CHECK_INT(epd_rail_knock(&r, &h.got.invite, "rxe0", h.fd, in_ms(5000),
 	    &why), 0);
@@ -117,7 +117,7 @@ TEST(nobody_comes_and_nobody_answers)
 	t = now_ms();
 	epd_rail_close(r);
 	CHECK(now_ms() - t < 5000);
-	kill(h.pid, SIGCONT);
+	go_on(h.pid);
 	/* He who asked has gone: not let in, or lost at once. */
 	if (!host_ask(&h, ASK_LET_IN, 0, 500, 0, 0))
 		CHECK_INT(host_ask(&h, ASK_LOST, 0, 10000, 0, 0), EPD_EPEER);
