@@ -421,6 +421,10 @@ recompute(struct work *k)
 		reject(k, b, shape, EPD_REFUSED_CONTRACT, 0);
 		return;
 	}
+	if (k->strict && !k->matched) {
+		reject(k, b, shape, EPD_REFUSED_POLICY, 0);
+		return;
+	}
 	if (!i->tokens || !(i->tokens_per_s > 0)) {
 		reject(k, b, shape, EPD_REFUSED_RATE, 0);
 		return;
