@@ -8,7 +8,8 @@
 enum { TO = CLI_OWN, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
 
 static const struct cli_option options[] = {
-	{ TO, "to", "DIR", "the target's store (default: this one)" },
+	{ TO, "to", "DIR", "the target's store, or a peer's address: "
+	    "tcp://HOST:PORT, unix:///PATH (default: this one)" },
 	{ TIMEOUT, "timeout", "TIME", "roll back what is not committed by then" },
 	{ PREPARE, "prepare", NULL, "only pin the state; prints the hand-off's "
 	    "ID" },

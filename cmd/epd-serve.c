@@ -114,21 +114,42 @@ listening(struct serving *x, struct epd_server *server)
 	return cli_flush(c);
 }
 
+/* Where there is a device; without one peers come by other ways. */
+static int
+open_rdma(struct serving *x, struct epd_rdma_host **out)
+{
+	struct epd_why why = {{0}};
+	int rc;
+
+	if (!x->cli.config.rdma_enabled)
+		return 0;
+	rc = epd_rdma_host_open(out, NULL, &why);
+	if (rc < 0 && x->cli.verbose)
+		cli_say(&x->cli, "no RDMA: %s", why.text);
+	return 0;
+}
+
 static void
 serve(struct serving *x, struct epd_host *host, struct epd_store *s,
     struct epd_span key)
 {
 	struct cli *c = &x->cli;
-	const struct epd_server_options o = {
+	struct epd_server_options o = {
 		.listen = x->listen, .nlisten = x->nlisten, .key = key,
 		.log = c->log, .metrics = s->metrics,
 	};
+	struct epd_rdma_host *rdma = NULL;
 	struct epd_server *server;
 	struct epd_why why = {{0}};
 	const int fd = catch_signals();
-	int rc = fd < 0 ? fd : epd_server_open(&server, host, &o, &why);
+	int rc = fd < 0 ? fd : open_rdma(x, &rdma);
 
+	if (rdma)
+		o.rail = epd_rdma_host_rail(rdma);
+	if (rc == 0)
+		rc = epd_server_open(&server, host, &o, &why);
 	if (rc < 0) {
+		epd_rdma_host_close(rdma);
 		cli_fail(c, NULL, rc, &why);
 		return;
 	}
@@ -149,6 +170,7 @@ serve(struct serving *x, struct epd_host *host, struct epd_store *s,
 		    (unsigned long long)n.bytes_out);
 	}
 	epd_server_close(server);
+	epd_rdma_host_close(rdma);
 	close(fd);
 }
 

@@ -26,7 +26,7 @@ enum { EPD_RAIL_TOKEN = 32 };
 
 /*
  * What is to be had here; device NULL or "": any.
- * Fails: EPD_EUNSUPPORTED with why: not built, no device, none with a live port.
+ * Fails: EPD_EUNSUPPORTED with why: no device, none with a live port.
  */
 int epd_rail_probe(struct epd_transport_facts *out, const char *device,
     struct epd_why *why);

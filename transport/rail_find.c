@@ -2,11 +2,8 @@
  * rail_find.c - which devices and addresses there are for RDMA.
  *
  * Where the kernel knows nothing of it, the list of devices is NULL with ENOSYS
- * and a channel for events cannot be had (ENODEV): both are "not here", and so is
- * a program that was built without the libraries.
+ * and a channel for events cannot be had (ENODEV): both are "not here".
  */
-#include "transport/rail.h"
-
 #ifdef EPD_WITH_RDMA
 
 #include <errno.h>
@@ -170,39 +167,6 @@ rail_address(struct rdma_event_channel *events, int family, const char *device,
 	}
 	freeifaddrs(all);
 	return rc;
-}
-
-#else
-
-static int
-not_built(struct epd_why *why)
-{
-	return epd_why(why, EPD_EUNSUPPORTED,
-	    "RDMA is not built: libibverbs and librdmacm were not there");
-}
-
-int
-epd_rail_probe(struct epd_transport_facts *out, const char *device,
-    struct epd_why *why)
-{
-	(void)out, (void)device;
-	return not_built(why);
-}
-
-int
-epd_rail_door_open(struct epd_rail_door **out, const struct sockaddr *near,
-    const char *device, struct epd_why *why)
-{
-	(void)out, (void)near, (void)device;
-	return not_built(why);
-}
-
-int
-epd_rail_knock(struct epd_rail **out, const struct epd_rail_invite *to,
-    const char *device, int tether, uint64_t deadline_ns, struct epd_why *why)
-{
-	(void)out, (void)to, (void)device, (void)tether, (void)deadline_ns;
-	return not_built(why);
 }
 
 #endif

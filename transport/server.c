@@ -23,7 +23,7 @@
 #include "transport/listen.h"
 #include "transport/serve.h"
 
-enum { LISTENERS = 16, OUT_OF_FILES_MS = 50 };
+enum { LISTENERS = 16, OUT_OF_FILES_MS = 50, ENDING_MS = 200 };
 
 struct epd_server {
 	struct epd_server_common common;
@@ -185,13 +185,12 @@ let_go(struct epd_serve *c)
 		shutdown(c->in.fd, SHUT_RDWR);
 }
 
-/* Room for one more stranger: the one that has been one for longest goes. */
-static int
-make_room(struct epd_server *s)
+/* Strangers; if they are as many as may be, the oldest is let go. */
+static uint32_t
+press(struct epd_server *s)
 {
-	const uint32_t most = s->common.o.strangers;
-	uint32_t n = 0;
 	struct epd_serve *oldest = NULL;
+	uint32_t n = 0;
 
 	pthread_mutex_lock(&s->lock);
 	for (struct epd_serve *c = s->first; c; c = c->next) {
@@ -201,11 +200,25 @@ make_room(struct epd_server *s)
 		if (!oldest && !c->is_let_go)
 			oldest = c;
 	}
-	if (n >= most && oldest)
+	if (n >= s->common.o.strangers && oldest)
 		let_go(oldest);
 	pthread_mutex_unlock(&s->lock);
-	/* Those let go of are about to end; they are not many either. */
-	return n < 2 * most;
+	return n;
+}
+
+/*
+ * Room for one more stranger.  Those let go of end at once, for they wait for
+ * nothing but their sockets; so if they are many there is a moment to wait.
+ */
+static int
+make_room(struct epd_server *s)
+{
+	for (int i = 0; i < ENDING_MS; i++) {
+		if (press(s) < 2 * s->common.o.strangers)
+			return 1;
+		epd_clock_sleep_ns(1000000);
+	}
+	return 0;
 }
 
 static int

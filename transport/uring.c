@@ -204,7 +204,7 @@ completed(struct link *l, uint64_t what, int res)
 	tell(l, s, rc);
 }
 
-/* What has completed, after a wait for one if there is none: deadline 0 only looks. */
+/* What has completed, after a wait for one if there is none. */
 static int
 reap(struct link *l, uint64_t deadline_ns)
 {
@@ -223,7 +223,7 @@ reap(struct link *l, uint64_t deadline_ns)
 			n++;
 		}
 		io_uring_submit(&l->ring);
-		if (n || !deadline_ns)
+		if (n)
 			return n;
 		const uint64_t now = epd_clock_boot_ns();
 		const uint64_t left = now < deadline_ns ? deadline_ns - now : 0;

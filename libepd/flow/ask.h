@@ -22,9 +22,11 @@ enum epd_ask {
 	EPD_ASK_LOOK, EPD_ASK_PREPARE, EPD_ASK_READY, EPD_ASK_SYNC,
 	EPD_ASK_COMMIT, EPD_ASK_ROLLBACK, EPD_ASK_FORGET, EPD_ASK_STATUS,
 	EPD_ASK_HAD,
+	EPD_ASK_ADOPT_PAGES,	/* files of a process on this machine */
 	EPD_ASKS
 };
 enum {
+	EPD_ASK_FILES = 1024,
 	EPD_ASK_PAGES = 1 << 18,	/* of one question, at most */
 	EPD_ASK_VERSION = 1,
 };

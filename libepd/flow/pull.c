@@ -105,6 +105,7 @@ struct trip {
 	int given;
 	uint64_t *run;			/* that came */
 	uint32_t nruns;
+	uint64_t mapped;		/* pages of them whose file was linked */
 	struct epd_name *as;		/* their names there, if a codec makes others */
 };
 
@@ -233,7 +234,20 @@ travel(struct trip *t, struct epd_pages_ask *a, struct epd_why *why)
 		    &t->run, &t->nruns, &out, why);
 	}
 	t->p->moved.bytes += out.bytes;
+	t->mapped = out.mapped;
 	return rc;
+}
+
+/* What was linked was not copied. */
+static void
+tell_moved(struct trip *t, uint64_t linked, uint64_t came, uint64_t missing)
+{
+	struct epd_moved *m = &t->p->moved;
+	const uint64_t mapped = t->mapped < came ? t->mapped : came;
+
+	m->linked = linked + mapped;
+	m->copied = came - mapped;
+	m->missing = missing;
 }
 
 static int
@@ -298,6 +312,7 @@ ready_there(struct trip *t, struct epd_why *why)
 	struct epd_buf parcel = {0}, b = {0}, answer = {0};
 	struct epd_half_ask a = { .lsn = 0 };
 	char text[EPD_REF_TEXT + 80];
+	uint64_t linked, came;
 	struct epd_cur c;
 	int rc;
 
@@ -324,9 +339,9 @@ ready_there(struct trip *t, struct epd_why *why)
 	if (rc == 0) {
 		c = epd_cur(epd_span(answer.p, answer.n));
 		(void)epd_unpack_u32(&c);
-		p->moved.linked = epd_unpack_u64(&c);
-		p->moved.copied = epd_unpack_u64(&c);
-		p->moved.missing = epd_unpack_u64(&c);
+		linked = epd_unpack_u64(&c);
+		came = epd_unpack_u64(&c);
+		tell_moved(t, linked, came, epd_unpack_u64(&c));
 	}
 	epd_buf_free(&parcel);
 	epd_buf_free(&b);
@@ -426,9 +441,7 @@ ready_here(struct trip *t, struct epd_why *why)
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
 	    is_anothers(p, &x.v, state)))
 		epd_settle_undo(&x, &p->dst.w);
-	p->moved.linked += x.moved.linked;
-	p->moved.copied += x.moved.copied;
-	p->moved.missing += x.moved.missing;
+	tell_moved(t, x.moved.linked, x.moved.copied, x.moved.missing);
 	epd_settle_free(&x);
 	return rc;
 }

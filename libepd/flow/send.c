@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -128,6 +129,84 @@ make_items(const struct epd_gift *g, const struct epd_pages_ask *a, uint32_t *n,
 	return item;
 }
 
+/* ---- files ---- */
+
+/* The files that a batch's pages lie in, each once; their number. */
+static uint32_t
+list_files(const struct epd_gift *g, const struct epd_pages_ask *a,
+    int fd[EPD_ASK_FILES])
+{
+	struct epd_extent e;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < a->n && n < EPD_ASK_FILES; i++) {
+		if (!a->page[i].there)
+			continue;
+		epd_gift_page(g, i, &e);
+		if (e.fd >= 0 && (!n || fd[n - 1] != e.fd))
+			fd[n++] = e.fd;
+	}
+	return n;
+}
+
+/* Have a peer on this machine link them; runs it has, 0 for what it has not. */
+static int
+ask_adopt(struct epd_node *n, const struct epd_pages_ask *a, const int *fd,
+    uint32_t nfds, uint64_t *run, uint64_t deadline_ns)
+{
+	struct epd_buf b = {0}, answer = {0};
+	struct epd_cur c;
+	int rc;
+
+	epd_ask_str(&b, a->workflow);
+	epd_buf_put(&b, a->uuid, sizeof a->uuid);
+	epd_pack_u32(&b, (uint32_t)getpid());
+	epd_pack_u32(&b, nfds);
+	for (uint32_t i = 0; i < nfds; i++)
+		epd_pack_u32(&b, (uint32_t)fd[i]);
+	rc = b.failed ? -ENOMEM : epd_node_ask(n, EPD_ASK_ADOPT_PAGES,
+	    epd_span(b.p, b.n), &answer, deadline_ns, NULL);
+	c = epd_cur(epd_span(answer.p, answer.n));
+	for (uint32_t i = 0; rc == 0 && i < nfds; i++)
+		run[i] = epd_unpack_u64(&c);
+	if (c.failed)
+		rc = EPD_EPEER;
+	epd_buf_free(&b);
+	epd_buf_free(&answer);
+	return rc;
+}
+
+/* Pages whose files were linked need not be sent. */
+static void
+hand_over(struct send *x, const struct epd_gift *g, uint64_t *ids, uint32_t *nids,
+    uint64_t deadline_ns, struct epd_transferred *out)
+{
+	uint64_t run[EPD_ASK_FILES];
+	int fd[EPD_ASK_FILES];
+	const uint32_t n = list_files(g, x->a, fd);
+	struct epd_extent e;
+	uint32_t k = 0;
+
+	if (!n || ask_adopt(x->n, x->a, fd, n, run, deadline_ns) < 0)
+		return;
+	for (uint32_t i = 0; i < x->a->n; i++) {
+		if (!x->a->page[i].there)
+			continue;
+		epd_gift_page(g, i, &e);
+		while (k < n && fd[k] != e.fd)
+			k++;
+		if (k == n)
+			break;
+		if (run[k]) {
+			x->a->page[i].there = 0;
+			out->mapped++;
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (run[i])
+			ids[(*nids)++] = run[i];
+}
+
 static int
 send_batch(struct send *x, const struct epd_gift *g,
     const struct epd_transfer_policy *policy, uint64_t deadline_ns,
@@ -180,7 +259,8 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 {
 	struct epd_store *s = epd_node_here(n);
 	struct send x = { .n = n };
-	uint64_t *ids = epd_calloc(a->n + 1u, sizeof *ids);
+	/* A batch may end in the file that the next begins in. */
+	uint64_t *ids = epd_calloc(2u * a->n + 1u, sizeof *ids);
 	uint32_t nids = 0, k;
 	int rc = ids ? 0 : -ENOMEM;
 
@@ -201,6 +281,9 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 		a->shape = find.shape;
 		address(&part, a, at, &find);
 		x.a = &part;
+		if (epd_node_is_near(n) && (!*a->codec ||
+		    !strcmp(a->codec, "none")))
+			hand_over(&x, g, ids, &nids, deadline_ns, out);
 		rc = send_batch(&x, g, policy, deadline_ns, out, why);
 		epd_gift_free(g);
 		if (rc == 0 && x.run)
@@ -212,6 +295,6 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 	}
 	*run = ids;
 	*nruns = nids;
-	out->missing = out->wanted - out->moved;
+	out->missing = out->wanted - out->moved - out->mapped;
 	return 0;
 }

@@ -14,9 +14,9 @@
 
 /* The RFC's, field by field. */
 enum epd_prefetch {
-	EPD_PREFETCH_NONE,		/* tokens alone: pages when they are needed */
-	EPD_PREFETCH_NEXT_STEP,		/* what the next step reads: pages, pictures */
-	EPD_PREFETCH_SPECULATIVE,	/* and what one after it may: features' rows */
+	EPD_PREFETCH_NONE,		/* no pages: they are had when they are needed */
+	EPD_PREFETCH_NEXT_STEP,		/* those that the next step reads: all */
+	EPD_PREFETCH_SPECULATIVE,
 };
 struct epd_transfer_policy {
 	enum epd_backend transport;	/* a hint; EPD_VIA_NONE: the planner's choice */

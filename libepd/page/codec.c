@@ -197,7 +197,8 @@ unpack_row(const struct code *c, uint8_t *out, uint32_t type,
 		if (isnan(x))
 			return EPD_ECORRUPT;
 		/* A code rounded up may lead beyond all that is finite. */
-		x = fmaxf(-BF16_MAX, fminf(x * s, BF16_MAX));
+		x *= s;
+		x = x > BF16_MAX ? BF16_MAX : x < -BF16_MAX ? -BF16_MAX : x;
 		write_value(out + i * width(type), type, x);
 	}
 	return 0;

@@ -11,10 +11,7 @@ enum { WAYS = 32, LEGS = EPD_PLAN_STAGES - 2 };
 
 #define WHY(id) (UINT64_C(1) << EPD_WHY_##id)
 
-/*
- * What is known now of a backend, or of all that a way goes by: bits that are reasons,
- * and these.
- */
+/* Known now of a backend, or of all that a way goes by: bits of reasons, and these. */
 #define T_DOWN (UINT64_C(1) << 60)
 #define T_OBSERVED (UINT64_C(1) << 61)	/* its cost was */
 #define T_KNOWN (UINT64_C(1) << 62)	/* its cost, by whatever */

@@ -30,12 +30,14 @@ struct epd_window {
 struct epd_kept {
 	char workflow[EPD_WORKFLOW];
 	uint64_t run;
-	struct epd_arrival *arrival;	/* its folder stays marked, so that no sweep takes it */
+	struct epd_arrival *arrival;	/* its folder stays marked, so that no sweep takes it, */
+	int dirfd;			/* by this of one that was linked; else -1 */
 };
 
 struct epd_guest {
 	struct epd_serving *of;
 	struct epd_store *s;
+	int near;			/* a process of this user's, on this machine */
 	struct epd_window *window;
 	uint64_t next_id;
 	struct epd_kept *kept;
@@ -59,6 +61,8 @@ void epd_serving_credits(struct epd_serving *s, struct epd_credits *out);
 
 int epd_guest_pages(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
     struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
+/* One more; -ENOMEM: it is not kept. */
+int epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept);
 int epd_guest_feature(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
     struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
 

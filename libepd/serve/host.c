@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "serve/guest.h"
@@ -137,7 +138,7 @@ gone(struct epd_guest *g, uint64_t id)
 /* ---- guests ---- */
 
 static int
-begin(void *arg, struct epd_guest **out, struct epd_why *why)
+begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
 {
 	struct epd_serving *s = arg;
 	struct epd_store_options o = s->o.store;
@@ -148,6 +149,7 @@ begin(void *arg, struct epd_guest **out, struct epd_why *why)
 		return epd_why(why, -ENOMEM, "no memory");
 	o.create = o.look = 0;
 	g->of = s;
+	g->near = near;
 	rc = epd_store_open(&g->s, &o, NULL);
 	if (rc < 0) {
 		epd_free(g);
@@ -159,15 +161,35 @@ begin(void *arg, struct epd_guest **out, struct epd_why *why)
 	return 0;
 }
 
+/* What is named meanwhile has names of its own. */
+static void
+drop(struct epd_guest *g, struct epd_kept *k)
+{
+	epd_arrival_undo(g->s, k->workflow, k->run);
+	epd_arrival_free(k->arrival);
+	if (k->dirfd >= 0)
+		close(k->dirfd);
+}
+
+int
+epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept)
+{
+	void *p = epd_grow(g->kept, g->nkept, &g->kept_room, sizeof *g->kept);
+
+	if (!p)
+		return -ENOMEM;
+	g->kept = p;
+	g->kept[g->nkept++] = *kept;
+	return 0;
+}
+
 static void
 end(struct epd_guest *g)
 {
 	while (g->window)
 		gone(g, g->window->id);
-	for (size_t i = 0; i < g->nkept; i++) {
-		epd_arrival_undo(g->s, g->kept[i].workflow, g->kept[i].run);
-		epd_arrival_free(g->kept[i].arrival);
-	}
+	for (size_t i = 0; i < g->nkept; i++)
+		drop(g, g->kept + i);
 	epd_free(g->kept);
 	epd_store_close(g->s);
 	epd_free(g);
@@ -196,8 +218,7 @@ let_go(struct epd_guest *g, const char *workflow)
 			g->kept[n++] = g->kept[i];
 			continue;
 		}
-		epd_arrival_undo(g->s, g->kept[i].workflow, g->kept[i].run);
-		epd_arrival_free(g->kept[i].arrival);
+		drop(g, g->kept + i);
 	}
 	g->nkept = n;
 }
@@ -246,7 +267,7 @@ answer(struct epd_guest *g, enum epd_ask verb, struct epd_span ask,
 	case EPD_ASK_NODE:
 		return answer_node(g, &c, out, why);
 	case EPD_ASK_HAVE: case EPD_ASK_READ_PAGES: case EPD_ASK_WRITE_PAGES:
-	case EPD_ASK_KEEP_PAGES:
+	case EPD_ASK_KEEP_PAGES: case EPD_ASK_ADOPT_PAGES:
 		return epd_guest_pages(g, verb, &c, out, opened, why);
 	case EPD_ASK_HAS_FEATURE: case EPD_ASK_READ_FEATURE:
 	case EPD_ASK_WRITE_FEATURE: case EPD_ASK_KEEP_FEATURE:

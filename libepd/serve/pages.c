@@ -1,6 +1,9 @@
 /* pages.c - pages that a guest reads, and pages that it brings. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "serve/guest.h"
@@ -178,24 +181,87 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_why *why)
 {
 	struct epd_window *w = take_window(g, c, EPD_WINDOW_PAGES_IN);
-	uint64_t run;
-	void *p;
+	struct epd_kept k = { .dirfd = -1 };
 	int rc;
 
 	if (!w || !w->arrival)
 		return epd_why(why, EPD_EFORMAT, "no such window");
-	if (!(p = epd_grow(g->kept, g->nkept, &g->kept_room,
-	    sizeof *g->kept)))
-		return epd_why(why, -ENOMEM, "no memory");
-	g->kept = p;
-	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &run, why);
+	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &k.run,
+	    why);
 	if (rc < 0)
 		return rc;
-	g->kept[g->nkept] = (struct epd_kept){ .run = run,
-	    .arrival = w->arrival };
-	memcpy(g->kept[g->nkept++].workflow, w->workflow, sizeof w->workflow);
+	k.arrival = w->arrival;
+	memcpy(k.workflow, w->workflow, sizeof w->workflow);
+	if ((rc = epd_guest_keep(g, &k)) < 0) {
+		epd_arrival_undo(g->s, k.workflow, k.run);
+		return epd_why(why, rc, "no memory");
+	}
 	w->arrival = NULL;
-	epd_pack_u64(answer, run);
+	epd_pack_u64(answer, k.run);
+	return 0;
+}
+
+/* ---- linking ---- */
+
+/* A file that a process has open: a run of this user's, or nothing. */
+static int
+adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
+    uint64_t *run)
+{
+	struct epd_kept k = { .dirfd = -1 };
+	char path[48];
+	int file, rc;
+
+	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	/* Looked at before it is opened for good: it may be anything. */
+	if ((file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
+		return -errno;
+	k.dirfd = epd_memory_dir(g->s->memory, workflow);
+	rc = k.dirfd < 0 ? k.dirfd : epd_run_id(&k.run);
+	if (rc >= 0)
+		rc = epd_run_adopt(file, k.dirfd, k.run);
+	close(file);
+	if (rc == 0) {
+		(void)epd_lock_share(k.dirfd, 0);
+		memcpy(k.workflow, workflow, strlen(workflow) + 1);
+		if ((rc = epd_guest_keep(g, &k)) < 0)
+			epd_arrival_undo(g->s, workflow, k.run);
+	}
+	if (rc < 0 && k.dirfd >= 0)
+		close(k.dirfd);
+	if (rc == 0)
+		*run = k.run;
+	return rc;
+}
+
+static int
+answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_pages_ask a = { .n = 0 };
+	uint32_t pid, n;
+	int rc;
+
+	if (!g->near)
+		return epd_why(why, EPD_EUNSUPPORTED, "files go between "
+		    "processes of one machine");
+	(void)epd_ask_take_str(c, a.workflow, sizeof a.workflow);
+	for (size_t i = 0; i < sizeof a.uuid; i++)
+		a.uuid[i] = epd_unpack_u8(c);
+	pid = epd_unpack_u32(c);
+	n = epd_unpack_u32(c);
+	if (c->failed || n > EPD_ASK_FILES || epd_cur_left(c) != n * 4u)
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	if ((rc = check_workflow(g, &a, why)) < 0)
+		return rc;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t run = 0;
+
+		/* One that cannot be is sent instead. */
+		if (adopt(g, a.workflow, pid, epd_unpack_u32(c), &run) < 0)
+			run = 0;
+		epd_pack_u64(answer, run);
+	}
 	return 0;
 }
 
@@ -208,6 +274,7 @@ epd_guest_pages(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
 	case EPD_ASK_READ_PAGES: return answer_read(g, c, answer, opened, why);
 	case EPD_ASK_WRITE_PAGES:
 		return answer_write(g, c, answer, opened, why);
+	case EPD_ASK_ADOPT_PAGES: return answer_adopt(g, c, answer, why);
 	default: return answer_keep(g, c, answer, why);
 	}
 }

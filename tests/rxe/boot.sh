@@ -6,8 +6,8 @@
 #
 # The guest is emulated (its processor stops at AVX2), sees this machine's files
 # and writes none of them, and has two Soft-RoCE devices on one wire: rxe0 at
-# 10.77.0.1, rxe1 at 10.77.0.2.  Each program has GUEST_LIMIT seconds (300).  One
-# TAP stream comes out, a test as PROGRAM: name.  Where the guest cannot be had all
+# 10.77.0.1, rxe1 at 10.77.0.2.  Each program has GUEST_LIMIT seconds (300), and
+# RXE_LONG if this has.  One TAP stream comes out, a test as PROGRAM: name.  Where the guest cannot be had all
 # is skipped, aloud.  Its kernel is a Debian package, fetched once and kept in
 # $XDG_CACHE_HOME/epd or, without that, in $B.
 set -u
@@ -186,6 +186,7 @@ write_go() {
 	ip rule del pref 0
 	for i in 0 1; do rdma link add "rxe$i" type rxe netdev "e$i"; done
 	cd /run/job || exit
+	[ ! -e long ] || export RXE_LONG=1
 	for p in p.*; do
 		n=${p#p.}
 		TMPDIR=/tmp timeout -k 5 "$(cat limit)" "./$p" >"out.$n" 2>&1
@@ -198,6 +199,7 @@ write_go() {
 job=$(mktemp -d) || exit 2
 write_go >"$job/go"
 echo "$limit" >"$job/limit"
+[ -z "${RXE_LONG:-}" ] || : >"$job/long"
 for p; do cp "$p" "$job/p.$(basename "$p")" || exit 2; done
 
 # Whoever kills this script ends the guest.

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tests/rxe/long.h"
 #include "transport/rail.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -13,7 +13,7 @@ TEST(a_wrong_token_is_turned_away)
 		bad.token[i * 15] ^= 0x40;
 		CHECK_INT(epd_rail_knock(&r, &bad, "rxe0", h.fd, in_ms(10000),
 		    &why), 0);
-		CHECK_INT(host_ask(&h, ASK_LET_IN, 0, 1000, 0, 0), EPD_ETIMEOUT);
+		CHECK_INT(host_ask(&h, ASK_LET_IN, 0, 300, 0, 0), EPD_ETIMEOUT);
 		CHECK_INT(epd_rail_joined(r, in_ms(10000), &why), EPD_EAUTH);
 		/* And from then on. */
 		CHECK_INT(epd_rail_joined(r, in_ms(10000), &why), EPD_EAUTH);
@@ -104,7 +104,7 @@ TEST(nobody_comes_and_nobody_answers)
 	CHECK(!host_start(&h) && !host_ask(&h, ASK_DOOR, 0, 0, 0, 0));
 	t = now_ms();
 	CHECK_INT(host_ask(&h, ASK_LET_IN, 0, 300, 0, 0), EPD_ETIMEOUT);
-	CHECK(now_ms() - t >= 300 && now_ms() - t < 2000);
+	CHECK(now_ms() - t >= 300 && now_ms() - t < 5000);
 	/* The host is stopped at its door. */
 	CHECK_INT(host_ask(&h, ASK_SHUT, 0, 0, 0, 0), 0);
 	CHECK_INT(host_ask(&h, ASK_DOOR, 0, 0, 0, 0), 0);
@@ -113,10 +113,10 @@ TEST(nobody_comes_and_nobody_answers)
 	CHECK_INT(epd_rail_knock(&r, &h.got.invite, "rxe0", h.fd, in_ms(5000),
 	    &why), 0);
 	CHECK_INT(epd_rail_joined(r, in_ms(500), &why), EPD_ETIMEOUT);
-	CHECK(now_ms() - t >= 500 && now_ms() - t < 4000);
+	CHECK(now_ms() - t >= 500 && now_ms() - t < 5000);
 	t = now_ms();
 	epd_rail_close(r);
-	CHECK(now_ms() - t < 2000);
+	CHECK(now_ms() - t < 5000);
 	kill(h.pid, SIGCONT);
 	/* He who asked has gone: not let in, or lost at once. */
 	if (!host_ask(&h, ASK_LET_IN, 0, 500, 0, 0))

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/hash.h"
-#include "transport/session_in.h"
+#include "transport/client_in.h"
 
 enum { VECTORS = 48, ENOUGH = 1 << 20 };
 
@@ -32,7 +32,7 @@ add(struct batch *b, const void *p, uint64_t n)
 }
 
 static uint64_t
-frame_bytes(const struct epd_session *s, const struct epd_ask *a)
+frame_bytes(const struct epd_client *s, const struct epd_ask *a)
 {
 	uint64_t n = a->nhead + a->body.n;
 
@@ -43,7 +43,7 @@ frame_bytes(const struct epd_session *s, const struct epd_ask *a)
 
 /* The number of a frame is taken as it goes out, not as it is put. */
 static void
-seal(struct epd_session *s, struct epd_ask *a)
+seal(struct epd_client *s, struct epd_ask *a)
 {
 	struct epd_frame f = { .verb = (uint16_t)a->verb, .id = a->id,
 		.status = a->status };
@@ -70,7 +70,7 @@ add_data(struct batch *b, const struct epd_ask *a, uint64_t at, uint64_t n)
 
 /* One block and its sum; done is what of the bulk on the wire has gone. */
 static void
-add_block(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t done)
+add_block(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t done)
 {
 	const uint64_t each = EPD_FRAME_BLOCK + EPD_FRAME_SUM;
 	const uint64_t block = done / each, at = block * EPD_FRAME_BLOCK;
@@ -98,7 +98,7 @@ add_block(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t do
 
 /* Lay out one question from byte `from` on; 0: no other may follow it now. */
 static int
-add_frame(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t from)
+add_frame(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t from)
 {
 	const uint64_t small = a->nhead + a->body.n;
 	const uint64_t before = b->bytes, whole = frame_bytes(s, a);
@@ -128,10 +128,10 @@ add_frame(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t fr
 
 /* k bytes went out. */
 static void
-advance(struct epd_session *s, uint64_t k)
+advance(struct epd_client *s, uint64_t k)
 {
 	while (k) {
-		struct epd_ask *a = epd_session_at(s, s->out);
+		struct epd_ask *a = epd_client_at(s, s->out);
 		const uint64_t left = a->state == EPD_ASK_GONE ? 0 :
 		    frame_bytes(s, a) - s->sent;
 
@@ -146,12 +146,12 @@ advance(struct epd_session *s, uint64_t k)
 }
 
 static void
-gather(struct epd_session *s, struct batch *b)
+gather(struct epd_client *s, struct batch *b)
 {
 	b->n = 0;
 	b->bytes = 0;
 	for (uint32_t i = s->out; i != s->end; i++) {
-		struct epd_ask *a = epd_session_at(s, i);
+		struct epd_ask *a = epd_client_at(s, i);
 
 		if (a->state == EPD_ASK_GONE)
 			continue;
@@ -162,7 +162,7 @@ gather(struct epd_session *s, struct batch *b)
 }
 
 int
-epd_session_push(struct epd_session *s)
+epd_client_push(struct epd_client *s)
 {
 	struct batch b;
 
@@ -171,7 +171,7 @@ epd_session_push(struct epd_session *s)
 		ssize_t k;
 
 		while (s->out != s->end &&
-		    epd_session_at(s, s->out)->state == EPD_ASK_GONE)
+		    epd_client_at(s, s->out)->state == EPD_ASK_GONE)
 			s->out++;
 		if (s->out == s->end)
 			return 0;
@@ -183,6 +183,6 @@ epd_session_push(struct epd_session *s)
 		else if (errno == EAGAIN)
 			return 0;
 		else if (errno != EINTR)
-			return epd_session_fail(s, EPD_EPEER, strerror(errno));
+			return epd_client_fail(s, EPD_EPEER, strerror(errno));
 	}
 }

@@ -1,0 +1,312 @@
+/* wire_shm.c - a window's files come over: the same memory, and nothing copied. */
+#include <sys/stat.h>
+
+#include "tests/unit/wire.h"
+
+static struct wire w;
+static char address[400];
+static int dir;
+
+static int
+up(const struct epd_server_options *o)
+{
+	dir = scratch_open();
+	snprintf(address, sizeof address, "unix://%s/s/sock", scratch_path);
+	return wire_start(&w, address, NULL, o);
+}
+
+static void
+down(void)
+{
+	wire_stop(&w);
+	scratch_close(dir);
+}
+
+static struct epd_link *
+shm(void)
+{
+	return wire_link(EPD_VIA_SHM, address, NULL, 1);
+}
+
+TEST(a_map_copies_nothing)
+{
+	struct epd_stretch s;
+	struct epd_link *l;
+	uint64_t id;
+	uint8_t *p;
+
+	CHECK_INT(up(NULL), 0);
+	CHECK((l = shm()));
+	CHECK((id = wire_open(l, WIRE_BOTH, 0)));
+	CHECK_INT(epd_link_ops(l)->map(l, id, 100000, &s, &wire_why), 0);
+	CHECK_INT(s.at, 100000);
+	CHECK_INT(s.bytes, WIRE_BYTES - 100000);
+	p = mmap(NULL, WIRE_BYTES, PROT_READ, MAP_SHARED, s.fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK(wire_is_right(p + s.at, s.at, s.bytes));
+	/* The host's own memory. */
+	w.host.p[100000] ^= 1;
+	CHECK(!wire_is_right(p + s.at, s.at, 1));
+	w.host.p[100000] ^= 1;
+	munmap(p, WIRE_BYTES);
+	CHECK(epd_shm_copied(l) == 0);
+	/* Of a window to be read nothing can be written, though the host could. */
+	CHECK((fcntl(s.fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
+	CHECK(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, s.fd, 0) == MAP_FAILED);
+	CHECK_INT(epd_link_ops(l)->map(l, id, WIRE_BYTES, &s, &wire_why),
+	    EPD_EUSAGE);
+	CHECK_INT(epd_link_ops(l)->map(l, id, UINT64_MAX, &s, &wire_why),
+	    EPD_EUSAGE);
+	CHECK_INT(epd_link_ops(l)->map(l, 999, 0, &s, &wire_why), EPD_ENOTHING);
+	epd_link_ops(l)->close(l);
+	down();
+}
+
+/* Stretches of memory alone are told as such, and moved over the socket. */
+TEST(each_kind)
+{
+	uint8_t *p = malloc(WIRE_BYTES);
+	struct epd_stretch s;
+	struct epd_piece_done d;
+	struct epd_link *l;
+	int maps = 0, rc;
+
+	CHECK_INT(up(NULL), 0);
+	CHECK((l = shm()));
+	for (int kind = 0; kind < WIRE_KINDS; kind++) {
+		const uint64_t id = wire_open(l, (enum wire_kind)kind, 1);
+		uint64_t at = 0;
+
+		CHECK(id);
+		memset(p, 0, WIRE_BYTES);
+		d = wire_move(l, EPD_OP_READ, id, 3, p + 3, WIRE_BYTES - 4);
+		CHECK(!d.rc && d.bytes == WIRE_BYTES - 4);
+		CHECK(wire_is_right(p + 3, 3, WIRE_BYTES - 4));
+		for (uint64_t i = 0; i < WIRE_BYTES; i++)
+			p[i] = wire_byte(i);
+		memset(w.host.p, 0, WIRE_BYTES);
+		d = wire_move(l, EPD_OP_WRITE, id, 0, p, WIRE_BYTES);
+		CHECK(!d.rc && d.bytes == WIRE_BYTES);
+		CHECK(wire_is_right(w.host.p, 0, WIRE_BYTES));
+		if (kind == WIRE_MEMORY) {
+			CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, &wire_why),
+			    EPD_EUNSUPPORTED);
+			continue;
+		}
+		for (; at < WIRE_BYTES; maps++) {
+			rc = epd_link_ops(l)->map(l, id, at, &s, &wire_why);
+			if (rc) {
+				CHECK_INT(rc, EPD_EUNSUPPORTED);
+				CHECK_INT(kind, WIRE_MIXED);
+				at++;
+				continue;
+			}
+			CHECK(s.at == at && s.bytes);
+			at += s.bytes;
+		}
+		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why), 0);
+		CHECK_INT(wire_move(l, EPD_OP_READ, id, 0, p, 1).rc, EPD_ENOTHING);
+	}
+	CHECK(epd_shm_copied(l) >= 2 * WIRE_BYTES);
+	epd_link_ops(l)->close(l);
+	CHECK(wire_settles(&w, 2000));
+	down();
+	free(p);
+}
+
+/* The server, in this process too, closes what it sent a moment after. */
+static int
+fds_come_to(int n)
+{
+	const uint64_t end = epd_clock_boot_ns() + UINT64_C(1000000000);
+
+	while (wire_fds() != n && epd_clock_boot_ns() < end)
+		epd_clock_sleep_ns(UINT64_C(200000));
+	return wire_fds();
+}
+
+/* Files come once for each window, and go with it. */
+TEST(files_go_with_their_window)
+{
+	struct epd_stretch s;
+	struct epd_link *l;
+	int before, with;
+
+	CHECK_INT(up(NULL), 0);
+	CHECK((l = shm()));
+	before = wire_fds();
+	for (int i = 0; i < 200; i++) {
+		const uint64_t id = wire_open(l, WIRE_MIXED, i % 2);
+
+		CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, &wire_why), 0);
+		with = before + 1;
+		CHECK_INT(fds_come_to(with), with);
+		CHECK_INT(epd_link_ops(l)->map(l, id, WIRE_BYTES - 1, &s,
+		    &wire_why), 0);
+		CHECK_INT(fds_come_to(with), with);
+		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why), 0);
+		CHECK_INT(fds_come_to(before), before);
+	}
+	wire_open(l, WIRE_BOTH, 0);
+	CHECK_INT(epd_link_ops(l)->map(l, w.host.next, 0, &s, &wire_why), 0);
+	epd_link_ops(l)->close(l);
+	CHECK(wire_settles(&w, 2000));
+	CHECK_INT(fds_come_to(before - 2), before - 2);
+	down();
+}
+
+TEST(over_tcp_there_are_no_files)
+{
+	struct epd_buf a = { 0 };
+	struct epd_link *l;
+	int before = wire_fds();
+
+	CHECK_INT(up(NULL), 0);
+	/* A stream over a Unix socket works as well. */
+	CHECK((l = wire_link(EPD_VIA_TCP, address, NULL, 1)));
+	CHECK(!epd_link_ops(l)->map);
+	CHECK_INT(wire_ask(l, WIRE_ECHO, 1, 2, &a), 0);
+	epd_buf_free(&a);
+	epd_link_ops(l)->close(l);
+	down();
+	CHECK_INT(fds_come_to(before), before);
+}
+
+/* ---- the socket's file ---- */
+
+static int
+mode_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? -1 : (int)(st.st_mode & 07777);
+}
+
+TEST(socket_and_folder_are_the_users_alone)
+{
+	char path[300];
+
+	CHECK_INT(up(NULL), 0);
+	snprintf(path, sizeof path, "%s/s", scratch_path);
+	CHECK_INT(mode_of(path), 0700);
+	strcat(path, "/sock");
+	CHECK_INT(mode_of(path), 0600);
+	wire_stop(&w);
+	CHECK_INT(mode_of(path), -1);
+	/* A folder that others may look into is refused. */
+	path[strlen(path) - 5] = '\0';
+	CHECK(!chmod(path, 0755));
+	CHECK_INT(wire_start(&w, address, NULL, NULL), -EPERM);
+	CHECK(strstr(w.why.text, "0700"));
+	down();
+}
+
+/* What a killed server left is taken over; a living one's is not, nor a plain file. */
+TEST(kind31_a_socket_left_behind)
+{
+	struct epd_server_options o = { .nlisten = 1 };
+	const char *a = address;
+	struct epd_server *s;
+	struct wire_host h;
+	struct epd_link *l;
+	char path[300];
+	int fd;
+
+	CHECK_INT(up(NULL), 0);
+	o.listen = &a;
+	CHECK_INT(wire_host_open(&h), 0);
+	CHECK_INT(epd_server_open(&s, &h.host, &o, &wire_why), -EADDRINUSE);
+	snprintf(path, sizeof path, "%s/s/sock", scratch_path);
+	CHECK_INT(mode_of(path), 0600);
+	wire_stop(&w);
+	for (int i = 0; i < 3; i++) {
+		const pid_t pid = fork();
+
+		if (!pid) {
+			if (epd_server_open(&s, &h.host, &o, NULL))
+				_exit(1);
+			kill(getpid(), SIGKILL);
+		}
+		CHECK_INT(scratch_wait(pid), -SIGKILL);
+		CHECK_INT(mode_of(path), 0600);
+	}
+	CHECK_INT(wire_start(&w, address, NULL, NULL), 0);
+	CHECK((l = shm()));
+	epd_link_ops(l)->close(l);
+	wire_stop(&w);
+	CHECK((fd = open(path, O_CREAT | O_WRONLY, 0600)) >= 0);
+	close(fd);
+	CHECK_INT(wire_start(&w, address, NULL, NULL), -EEXIST);
+	wire_host_close(&h);
+	down();
+}
+
+/* Two that begin at once: one has it, the other is told. */
+TEST(of_two_at_once_one_listens)
+{
+	struct epd_server_options o = { .nlisten = 1 };
+	const char *a = address;
+	struct wire_host h;
+	int won, lost;
+
+	dir = scratch_open();
+	snprintf(address, sizeof address, "unix://%s/s/sock", scratch_path);
+	o.listen = &a;
+	CHECK_INT(wire_host_open(&h), 0);
+	for (int round = 0; round < 20; round++) {
+		pid_t pid[4];
+		int go[2];
+		char c;
+
+		CHECK(!pipe(go));
+		for (int i = 0; i < 4; i++)
+			if (!(pid[i] = fork())) {
+				struct epd_server *s;
+				int rc;
+
+				close(go[1]);
+				if (read(go[0], &c, 1) < 0)
+					_exit(3);
+				rc = epd_server_open(&s, &h.host, &o, NULL);
+				/* Hold it till all have tried; leave it behind. */
+				epd_clock_sleep_ns(30000000);
+				_exit(rc == 0 ? 0 : rc == -EADDRINUSE ? 1 : 2);
+			}
+		close(go[0]);
+		close(go[1]);
+		won = lost = 0;
+		for (int i = 0; i < 4; i++) {
+			const int rc = scratch_wait(pid[i]);
+
+			won += rc == 0;
+			lost += rc == 1;
+		}
+		CHECK_INT(won, 1);
+		CHECK_INT(lost, 3);
+	}
+	wire_host_close(&h);
+	scratch_close(dir);
+}
+
+/* A path longer than a socket's address takes. */
+TEST(a_long_path)
+{
+	struct epd_link *l;
+	size_t n;
+
+	dir = scratch_open();
+	n = (size_t)snprintf(address, sizeof address, "unix://%s", scratch_path);
+	memset(address + n, 'x', 150);
+	address[n] = '/';
+	strcpy(address + n + 150, "/sock");
+	CHECK_INT(wire_start(&w, address, NULL, NULL), 0);
+	CHECK((l = shm()));
+	epd_link_ops(l)->close(l);
+	down();
+}
+
+int
+main(int argc, char **argv)
+{
+	return check_main(argc, argv);
+}
