@@ -57,6 +57,7 @@ afford(struct work *k)
 {
 	int n = 0;
 
+	k->known = T_KNOWN;
 	for (int i = 0; i < k->nways; i++) {
 		struct way *w = &k->way[i];
 		uint64_t number = 0;
@@ -64,21 +65,11 @@ afford(struct work *k)
 
 		if (why)
 			reject(k, w->backend, w->shape, why, number);
-		else if (n++ != i)
-			k->way[n - 1] = *w;
+		else
+			k->way[n++] = *w;
+		k->known &= why ? T_KNOWN : w->is;
 	}
 	k->nways = n;
-}
-
-/* What is known of all ways together. */
-static inline uint64_t
-known_of(const struct work *k)
-{
-	uint64_t all = T_KNOWN;
-
-	for (int i = 0; i < k->nways; i++)
-		all &= k->way[i].is;
-	return all;
 }
 
 /* Step 9, what concerns a way beside the others: its role, and if it may have it. */
@@ -138,7 +129,7 @@ front_of(const struct work *k, const struct way *w)
 static inline int
 before(const struct work *k, const struct way *x, const struct way *y)
 {
-	if (k->i->hint || !k->costed) {
+	if (!k->plain) {
 		const unsigned a = front_of(k, x), b = front_of(k, y);
 
 		if (a != b)
@@ -179,11 +170,12 @@ hint(struct work *k)
  * Whether the hint, if there is one, has a way.
  */
 static inline int
-rank(struct work *k, uint64_t known)
+rank(struct work *k)
 {
 	const int hinted = !k->i->hint || hint(k);
 
-	k->costed = (known & T_KNOWN) != 0;
+	k->costed = (k->known & T_KNOWN) != 0;
+	k->plain = k->costed && !k->i->hint;
 	if (!k->costed)
 		uncost(k);
 	for (int i = 0; i < k->nways; i++) {
@@ -222,7 +214,7 @@ epd_plan_rank(struct work *k)
 		    0);
 	if (k->rule->limits || k->i->credits_enabled || k->i->deadline_ns)
 		afford(k);
-	hinted = rank(k, known_of(k));
+	hinted = rank(k);
 	for (int at = 0; at < k->nways; at++) {
 		const struct way *w = &k->way[k->order[at]];
 		unsigned role, why = k->i->index || !hinted ?

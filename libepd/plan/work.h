@@ -11,10 +11,7 @@ enum { WAYS = 32, LEGS = EPD_PLAN_STAGES - 2 };
 
 #define WHY(id) (UINT64_C(1) << EPD_WHY_##id)
 
-/*
- * What is known now of a backend, or of all that a way goes by: bits that are reasons,
- * and these.
- */
+/* Known now of a backend, or of all that a way goes by: bits of reasons, and these. */
 #define T_DOWN (UINT64_C(1) << 60)
 #define T_OBSERVED (UINT64_C(1) << 61)	/* its cost was */
 #define T_KNOWN (UINT64_C(1) << 62)	/* its cost, by whatever */
@@ -41,7 +38,7 @@ struct work {
 	const struct epd_operations *how;
 	const struct epd_intent *i;
 	struct epd_decision *out;
-	const struct rule *rule;	/* NULL: none has the name asked for */
+	const struct rule *rule;
 	struct course course;
 	uint32_t list;			/* that the policy authorises */
 	uint32_t there;			/* that both sides have */
@@ -49,8 +46,11 @@ struct work {
 	uint16_t matched;		/* the rule's number, 0: it is the default one */
 	uint8_t strict, picky;		/* picky: who is not down may not serve either */
 	uint8_t costed;			/* every way has a cost */
+	uint8_t plain;			/* so, and nothing else counts before that */
+	uint8_t more;			/* plans may have more than one stage and six dependencies */
+	uint8_t reach;
 	int nrejected, nways;
-	uint64_t rails;			/* that the policy names */
+	uint64_t known;			/* of all ways together */
 	uint64_t reasons;		/* that all ways have that move */
 	uint8_t order[WAYS];
 	struct tale tale[EPD_VIA_COUNT];

@@ -33,29 +33,6 @@ epd_plan_attach(const struct work *k, const struct way *w, struct epd_charge *ou
 		    far_legs(k, w), p->staging_chunk, p->staging_slots);
 }
 
-/* What the legs of a staged one depend on, and what the receiver granted. */
-static OUTSIDE void
-write_more_depends(const struct work *k, const struct way *w, struct epd_plan *p)
-{
-	struct epd_depends *d = p->depends;
-	unsigned n = p->ndepends;
-
-	for (unsigned l = 0; l < w->nlegs; l++) {
-		const unsigned b = w->leg[l];
-
-		if (b == w->backend || (l && b == w->leg[l - 1]))
-			continue;
-		d[n] = k->p->direct[b].depends[4];
-		d[n + 1] = k->p->direct[b].depends[5];
-		d[n + 1].generation = k->how->of[b].generation;
-		n += 2;
-	}
-	if (k->i->credits_enabled && w->shape != EPD_SHAPE_RECOMPUTE)
-		d[n++] = (struct epd_depends){ .kind = EPD_DEP_CREDIT,
-		    .generation = k->i->credits.generation };
-	p->ndepends = (uint8_t)n;
-}
-
 /* Step 8, of one stage: its rails, and its place among the others' transfers. */
 static inline void
 write_stage(const struct work *k, struct epd_stage *restrict s, unsigned type,
@@ -71,6 +48,33 @@ write_stage(const struct work *k, struct epd_stage *restrict s, unsigned type,
 		.device = (uint16_t)(rails ? __builtin_ctzll(rails) : 0),
 		.devices = rails, .bytes = bytes,
 	};
+}
+
+/* What only some have: a commit, what legs depend on, and what the receiver granted. */
+static OUTSIDE void
+write_more(const struct work *k, const struct way *w, struct epd_plan *p)
+{
+	struct epd_depends *d = p->depends;
+	unsigned n = p->ndepends;
+
+	/* Sent is not yet there: somebody has to say that it is. */
+	if (k->p->commits & BIT(w->backend) && k->course.from_here)
+		write_stage(k, &p->stage[p->nstages++], EPD_STAGE_COMMIT,
+		    w->backend, k->course.to, k->course.to, w->bytes);
+	for (unsigned l = 0; l < w->nlegs; l++) {
+		const unsigned b = w->leg[l];
+
+		if (b == w->backend || (l && b == w->leg[l - 1]))
+			continue;
+		d[n] = k->p->direct[b].depends[4];
+		d[n + 1] = k->p->direct[b].depends[5];
+		d[n + 1].generation = k->how->of[b].generation;
+		n += 2;
+	}
+	if (k->i->credits_enabled && w->shape != EPD_SHAPE_RECOMPUTE)
+		d[n++] = (struct epd_depends){ .kind = EPD_DEP_CREDIT,
+		    .generation = k->i->credits.generation };
+	p->ndepends = (uint8_t)n;
 }
 
 /* The stages of a template. */
@@ -191,11 +195,7 @@ epd_plan_write(const struct work *k, const struct way *w,
 	} else {
 		write_direct(k, w, d, p);
 	}
-	/* Sent is not yet there: somebody has to say that it is. */
-	if (k->p->commits & BIT(w->backend) && k->course.from_here)
-		write_stage(k, &p->stage[p->nstages++], EPD_STAGE_COMMIT,
-		    w->backend, k->course.to, k->course.to, w->bytes);
-	if (w->nlegs || i->credits_enabled)
-		write_more_depends(k, w, p);
+	if (w->nlegs || k->more)
+		write_more(k, w, p);
 }
 

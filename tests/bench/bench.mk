@@ -8,7 +8,7 @@
 ROUNDS = 5
 MID = $(B)/mid
 PEERS = $(B)/peers
-BENCH := $(addprefix $(B)/bench/,kern engine start state shard mount)
+BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount)
 BENCH_VENV = $(B)/bench-venv
 TOKENIZER = tests/data/qwen3-tokenizer/tokenizer.json.zst
 
