@@ -82,10 +82,12 @@ TEST(each_kind)
 		d = wire_move(l, EPD_OP_READ, id, 3, p + 3, WIRE_BYTES - 4);
 		CHECK(!d.rc && d.bytes == WIRE_BYTES - 4);
 		CHECK(wire_is_right(p + 3, 3, WIRE_BYTES - 4));
-		for (uint64_t i = 0; i < WIRE_BYTES; i++)
-			p[i] = wire_byte(i);
+		memcpy(p, wire_want, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		memset(w.host.p, 0, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		d = wire_move(l, EPD_OP_WRITE, id, 0, p, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		CHECK(!d.rc && d.bytes == WIRE_BYTES);
 		CHECK(wire_is_right(w.host.p, 0, WIRE_BYTES));
 		if (kind == WIRE_MEMORY) {
@@ -123,11 +125,14 @@ TEST(files_go_with_their_window)
 
 	CHECK_INT(up(NULL), 0);
 	CHECK((l = shm()));
+	CHECK_INT(wire_meet(l), 0);
 	before = wire_fds();
 	for (int i = 0; i < 200; i++) {
 		const uint64_t id = wire_open(l, WIRE_MIXED, i % 2);
 
 		CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, &wire_why), 0);
+		/* The server's own of a moment ago are closed. */
+		CHECK_INT(wire_meet(l), 0);
 		with = wire_fds();
 		CHECK_INT(with, before + 1);
 		CHECK_INT(epd_link_ops(l)->map(l, id, WIRE_BYTES - 1, &s,
