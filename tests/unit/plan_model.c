@@ -770,6 +770,7 @@ TEST(charge_of_a_staged_plan_is_whole)
 	LESS(staging_slots);
 	LESS(consumer_slots);
 	LESS(request_slots);
+	done();
 	set_up(&s, EPD_VIA_RDMA, 0);
 	CHECK_INT(decide(&s), 1);
 	p = s.d.plan[0];
