@@ -263,6 +263,16 @@ TEST(plans_with_a_cycle_or_too_many_stages_are_refused)
 	q.stage[1].source = EPD_IN_CUDA;
 	CHECK_INT(epd_plan_check(NULL, &q, &s.why), EPD_EUSAGE);
 	CHECK(strstr(s.why.text, "did not end"));
+	/* Across and across again. */
+	done();
+	set_up(&s, EPD_VIA_RDMA, 0);
+	CHECK_INT(decide(&s), 1);
+	q = s.d.plan[0];
+	q.nstages = 2;
+	q.stage[1] = q.stage[0];
+	q.stage[0].target = q.stage[1].source = EPD_IN_CUDA;
+	CHECK_INT(epd_plan_check(NULL, &q, &s.why), EPD_EUSAGE);
+	CHECK(strstr(s.why.text, "transfers once"));
 	done();
 }
 
