@@ -11,6 +11,7 @@
 #include "flow/ask.h"
 #include "flow/book.h"
 #include "flow/half.h"
+#include "flow/node.h"
 #include "flow/settle.h"
 
 struct asked {
@@ -258,6 +259,41 @@ answer_make(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
 	return 0;
 }
 
+static int
+answer_offer(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_half to = { .near = 0 };
+	struct epd_half_ask a;
+	struct epd_offer o = { .state = { .kind = EPD_REF_STATE } };
+	struct epd_handoff h;
+	int rc = epd_half_ask_unpack(c, &a);
+
+	if (rc < 0 || epd_cur_left(c) || !epd_workflow_name_ok(a.workflow) ||
+	    !epd_workflow_name_ok(a.peer) || (!epd_node_is_address(a.store) &&
+	    strcmp(a.store, EPD_AWAY)))
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	memcpy(o.state.workflow, a.workflow, sizeof o.state.workflow);
+	o.state.state = a.state;
+	o.state.version = a.version;
+	o.timeout_ms = a.lsn;
+	epd_half_place(&to, a.store, a.peer);
+	memcpy(to.uuid, a.h.peer, 16);
+	memcpy(to.home, a.h.home, 16);
+	if (!memcmp(to.home, s->uuid, 16))
+		return epd_why(why, EPD_EUSAGE, "that is this store's own "
+		    "server");
+	rc = epd_flow_handoff_offer(s, &o, &to, &h, a.uuid, why);
+	if (rc < 0)
+		return rc;
+	memcpy(a.id, h.id, 16);
+	a.h = h;
+	*a.store = *a.peer = 0;
+	a.expired = 0;
+	epd_half_ask_pack(answer, &a);
+	return 0;
+}
+
 /* ---- all ---- */
 
 static int
@@ -293,6 +329,8 @@ epd_ask_answer(struct epd_store *s, enum epd_ask verb, struct epd_span ask,
 
 	if (verb == EPD_ASK_MAKE)
 		return answer_make(s, &x.c, answer, why);
+	if (verb == EPD_ASK_OFFER)
+		return answer_offer(s, &x.c, answer, why);
 	if ((rc = epd_half_ask_unpack(&x.c, &x.a)) < 0 ||
 	    (verb != EPD_ASK_READY && epd_cur_left(&x.c)))
 		return epd_why(why, EPD_EFORMAT, "a question that is none");

@@ -23,6 +23,7 @@ enum epd_ask {
 	EPD_ASK_COMMIT, EPD_ASK_ROLLBACK, EPD_ASK_FORGET, EPD_ASK_STATUS,
 	EPD_ASK_HAD,
 	EPD_ASK_ADOPT_PAGES,	/* files of a process on this machine */
+	EPD_ASK_OFFER,		/* begin one, to a workflow of who asks */
 	EPD_ASKS
 };
 enum {

@@ -35,6 +35,7 @@ void epd_half_place(struct epd_half *half, const char *store,
  */
 void epd_half_reach(struct epd_half *half, struct epd_store *near);
 void epd_half_leave(struct epd_half *half, const struct epd_store *near);
+int epd_half_is_away(const struct epd_half *half);	/* it has no address */
 static inline int
 epd_half_is_there(const struct epd_half *half)
 {
@@ -44,6 +45,13 @@ epd_half_is_there(const struct epd_half *half)
 /* By the clock here, of a record made here: its time is over. */
 int epd_handoff_expired(const struct epd_handoff *h);
 
+/*
+ * For a peer that asks: a state here, pinned for the workflow that `to` names at the
+ * peer's.  *h is the half, its strings "".  Fails: as epd_flow_handoff_prepare.
+ */
+int epd_flow_handoff_offer(struct epd_store *s, const struct epd_offer *o,
+    struct epd_half *to, struct epd_handoff *h, uint8_t uuid[16],
+    struct epd_why *why);
 /* A workflow at a peer's that nothing came of: gone again if nothing is in it. */
 int epd_half_unmake(struct epd_half *half);
 

@@ -137,6 +137,29 @@ epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
 	return rc;
 }
 
+int
+epd_flow_handoff_offer(struct epd_store *s, const struct epd_offer *o,
+    struct epd_half *to, struct epd_handoff *h, uint8_t uuid[16],
+    struct epd_why *why)
+{
+	struct epd_workflow src;
+	uint32_t version = 0;
+	int rc = epd_workflow_open(&src, s, o->state.workflow, 0, why);
+
+	if (rc < 0)
+		return rc;
+	(void)epd_flow_handoff_settle(s, &src);
+	rc = may_offer(&src, o, &version, why);
+	if (rc == 0)
+		rc = offer(s, o, version, &src, to, h, why);
+	epd_shard_uuid(src.shard, uuid);
+	if (rc == 0)
+		rc = epd_shard_handoff(src.shard, h->id, h);
+	h->store = h->workflow = "";
+	epd_workflow_close(&src);
+	return rc;
+}
+
 /* ---- by id ---- */
 
 struct search {

@@ -124,21 +124,28 @@ epd_node_control(const struct epd_node *n)
 }
 
 int
+epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_link *l;
+	int rc = epd_node_link(n, n->control, &l, deadline_ns, why);
+
+	return rc < 0 ? rc : epd_link_ops(l)->call(l, (uint16_t)verb, ask,
+	    answer, deadline_ns, why);
+}
+
+int
 epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
 	const uint64_t deadline = deadline_or(n, deadline_ns);
 	uint64_t wait_ns = 0;
-	struct epd_link *l;
 	int rc;
 
 	/* Each verb may be asked twice: what was done is done. */
-	do {
-		rc = epd_node_link(n, n->control, &l, deadline, why);
-		if (rc == 0)
-			rc = epd_link_ops(l)->call(l, (uint16_t)verb, ask,
-			    answer, deadline, why);
-	} while (rc < 0 && epd_node_again(n, n->control, rc, &wait_ns,
+	do
+		rc = epd_node_ask_once(n, verb, ask, answer, deadline, why);
+	while (rc < 0 && epd_node_again(n, n->control, rc, &wait_ns,
 	    deadline));
 	return rc;
 }

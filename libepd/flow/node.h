@@ -41,6 +41,10 @@ int epd_node_is_near(const struct epd_node *n);		/* on this machine */
  */
 int epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why);
+/* The same of what must not be done twice: a link that breaks is EPD_EPEER. */
+int epd_node_ask_once(struct epd_node *n, enum epd_ask verb,
+    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
+    struct epd_why *why);
 /* The link of a backend, lent; the control link is one of them. */
 int epd_node_link(struct epd_node *n, enum epd_backend b,
     struct epd_link **out, uint64_t deadline_ns, struct epd_why *why);

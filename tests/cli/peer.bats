@@ -192,6 +192,10 @@ teardown() {
 				epd-handoff --abort "$id" >/dev/null 2>&1 || true
 		fi
 		[ -z "$(epd-handoff --status)" ]
+		# What it was killed before it could tell the peer, a person does.
+		for id in $(epd-handoff --store peer --status | cut -d' ' -f1); do
+			epd-handoff --store peer --commit "$id" >/dev/null
+		done
 		[ -z "$(epd-handoff --store peer --status)" ]
 		{ epd-state ls | awk -v s="$s" '$1 != s { print "here", $1 }'
 		  epd-state ls --store peer | awk '{ print "there", $1 }'; } >owner
@@ -222,4 +226,33 @@ teardown() {
 	run -2 --separate-stderr epd-handoff --to "$address" "$s"
 	[[ $stderr == *'own server'* ]]
 	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "a state is fetched from a peer: its target begins" {
+	s=$(ask '' --store peer)
+	want=$(says "$s" --store peer)
+	for at in tcp://127.0.0.1:0 "unix://$PWD/peer/serve"; do
+		serve peer --listen "$at"
+		b=$(epd-fork --store peer "$s")
+		run --separate-stderr epd-handoff -v --from "$address" "$b" got
+		[ "$status" -eq 0 ]
+		[[ $output == got/s* ]]
+		case $at in
+		tcp*) [[ $stderr =~ [1-9][0-9]*\ copied ]] ;;
+		*) [[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]] ;;
+		esac
+		[ "$(says "$output")" = "$want" ]
+		run -4 epd-decode --store peer "$b"
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		# Of what is not there nothing is made here.
+		before=$(epd-state ls 2>/dev/null | wc -l)
+		run -4 epd-handoff --from "$address" "$b"
+		run -4 epd-handoff --from "$address" w9/s1
+		[ "$(epd-state ls 2>/dev/null | wc -l)" -eq "$before" ]
+		[ ! -e "$EPD_STORE/w/w1" ]
+		unserve
+	done
+	run -2 epd-handoff --from ./peer "$s"
+	run -2 epd-handoff --from tcp://127.0.0.1:9 --prepare "$s"
 }

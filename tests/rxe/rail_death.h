@@ -379,7 +379,7 @@ fail_once(struct host *h, int i, char *p)
 	if (host_ask(h, ASK_DOOR, 0, 0, 0, 0))
 		return -1;
 	to = h->got.invite;
-	to.token[3] ^= i % 4 == 0;
+	to.token[3] ^= (uint8_t)(i % 4 == 0);
 	if (i % 4 == 1)
 		host_ask(h, ASK_SHUT, 0, 0, 0, 0);
 	rc = epd_rail_knock(&r, &to, "rxe0", h->fd, in_ms(5000), &why);

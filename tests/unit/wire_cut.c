@@ -63,6 +63,10 @@ in_parts(enum epd_op op, int from_server, uint64_t cut, int cuts, int checksum,
 			return -1;
 		if (d.rc && d.rc != EPD_EPEER)
 			return -1;
+		/* All that it wrote is to be seen. */
+		if (!wire_settles(&w, 5000))
+			return -1;
+		wire_see();
 		if (!wire_is_right(op == EPD_OP_READ ? p + done :
 		    w.host.p + done, done, d.bytes))
 			return -1;
@@ -90,6 +94,7 @@ cut(int checksum)
 			    checksum, p);
 			CHECK(n > 0 && wire_is_right(p, 0, WIRE_BYTES));
 			links += n;
+			CHECK(wire_settles(&w, 5000));
 			memset(w.host.p, 0, WIRE_BYTES);
 			n = in_parts(EPD_OP_WRITE, from_server, cuts[i], 2,
 			    checksum, p);
@@ -221,6 +226,9 @@ turned(enum epd_op op, uint64_t at, struct epd_piece_done *d, uint8_t *p)
 	rc = wire_ask(l, WIRE_ECHO, 1, 2, &a);
 	epd_buf_free(&a);
 	epd_link_ops(l)->close(l);
+	if (!wire_settles(&w, 5000))
+		return -1;
+	wire_see();
 	return rc;
 }
 

@@ -93,10 +93,11 @@ writes(struct epd_link *l, uint64_t id, uint8_t *p)
 			if (at + n > WIRE_BYTES)
 				continue;
 			memset(w.host.p, 0, WIRE_BYTES);
-			for (uint64_t k = 0; k < n; k++)
-				p[k] = wire_byte(at + k);
+			memcpy(p, wire_want + at, n);
+			if (wire_meet(l))
+				return 0;
 			d = wire_move(l, EPD_OP_WRITE, id, at, p, n);
-			if (d.rc || d.bytes != n ||
+			if (wire_meet(l) || d.rc || d.bytes != n ||
 			    !wire_is_right(w.host.p + at, at, n) ||
 			    (at && w.host.p[at - 1]) ||
 			    (at + n < WIRE_BYTES && w.host.p[at + n]))
@@ -120,6 +121,7 @@ each_kind(const char *key, int checksum)
 
 		CHECK(id);
 		CHECK(reads(l, id, p));
+		CHECK_INT(wire_meet(l), 0);
 		CHECK(writes(l, id, p));
 		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why), 0);
 		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why),
@@ -159,6 +161,7 @@ TEST(beyond_and_against_the_rules)
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 0, p, 0).rc, 0);
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 0, p, 4096).rc, 0);
 	CHECK(wire_is_right(p, 0, 4096));
+	CHECK_INT(wire_meet(l), 0);
 	CHECK(wire_is_right(w.host.p, 0, WIRE_BYTES));
 	epd_link_ops(l)->close(l);
 	wire_stop(&w);
@@ -273,6 +276,8 @@ TEST(kind14_called_off_then_it_comes)
 		CHECK_INT(wire_ask(l, WIRE_ECHO, 1, 2, &a), 0);
 		epd_buf_free(&a);
 		epd_link_ops(l)->close(l);
+		CHECK(wire_settles(&w, 2000));
+		wire_see();
 		wire_fill(&w.host);
 	}
 	CHECK(wire_settles(&w, 2000));
