@@ -147,8 +147,14 @@ filter(struct work *k)
 	const uint32_t units = aligned(k), m = k->list & k->there &
 	    p->fit[k->reach][k->i->op][c->from][c->to];
 
+	struct epd_rejection *restrict r = &k->out->rejected[k->nrejected];
+
+	/* A backend is here once, so there is room. */
 	for EACH(b, p->loaded & ~m & ~BIT(EPD_VIA_RECOMPUTE))
-		reject(k, b, EPD_SHAPE_DIRECT, filtered(k, BIT(b)), 0);
+		*r++ = (struct epd_rejection){ .backend = (uint8_t)b,
+		    .shape = EPD_SHAPE_DIRECT,
+		    .reason = (uint8_t)filtered(k, BIT(b)) };
+	k->nrejected = (int)(r - k->out->rejected);
 	return m & (p->limited | ~units) ? filter_sizes(k, m, units) : m;
 }
 

@@ -52,7 +52,6 @@ struct work {
 	int nrejected, nways;
 	uint64_t known;			/* of all ways together */
 	uint64_t reasons;		/* that all ways have that move */
-	uint8_t order[WAYS];
 	struct tale tale[EPD_VIA_COUNT];
 	struct way way[WAYS];
 };
