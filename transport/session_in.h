@@ -16,6 +16,7 @@
 #define TRANSPORT_SESSION_IN_H
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "transport/auth.h"
 #include "transport/session.h"
 #include "transport/stream.h"
@@ -54,8 +55,12 @@ struct epd_session {
 	uint32_t first, out, end;	/* count on; places modulo the ring */
 	uint32_t moves, off;		/* in the ring; of them called off */
 
-	/* Of the one at out: bytes of its frame that went out; its block's sum. */
-	uint64_t sent, sum_of;
+	/*
+	 * Of the one at out: bytes of its frame that went out; of its block (one more
+	 * than its number, 0: none) how many are in the sum so far.
+	 */
+	uint64_t sent, sum_of, sum_to;
+	struct epd_xxh3 sum_out;
 	uint8_t sum[EPD_FRAME_SUM];
 
 	enum epd_pull_at at;
@@ -63,6 +68,7 @@ struct epd_session {
 	uint8_t head[EPD_FRAME], tail[EPD_FRAME_SUM];
 	uint64_t got;			/* of head, body, bulk or sum */
 	uint64_t bulk;			/* before this sum */
+	struct epd_xxh3 sum_in;		/* of this block so far */
 	struct epd_buf body;
 
 	/* The call's answer, once it is there. */
