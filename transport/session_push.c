@@ -156,7 +156,10 @@ advance(struct epd_session *s, uint64_t k)
 			return;
 		}
 		k -= left;
-		s->sent = s->sum_of = 0;
+		s->sent = 0;
+		/* The sum of one that goes out behind others is begun already. */
+		if (a->verb == EPD_WIRE_WRITE)
+			s->sum_of = 0;
 		s->out++;
 	}
 }
