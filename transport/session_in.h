@@ -55,11 +55,9 @@ struct epd_session {
 	uint32_t first, out, end;	/* count on; places modulo the ring */
 	uint32_t moves, off;		/* in the ring; of them called off */
 
-	/*
-	 * Of the one at out: bytes of its frame that went out; of its block (one more
-	 * than its number, 0: none) how many are in the sum so far.
-	 */
-	uint64_t sent, sum_of, sum_to;
+	uint64_t sent;			/* of the frame of the one at out */
+	/* A sum begun: of which question and block, and how many bytes so far. */
+	uint64_t sum_id, sum_of, sum_to;
 	struct epd_xxh3 sum_out;
 	uint8_t sum[EPD_FRAME_SUM];
 

@@ -99,9 +99,10 @@ add_block(struct epd_session *s, struct batch *b, const struct epd_ask *a,
 	const uint64_t n = left < EPD_FRAME_BLOCK ? left : EPD_FRAME_BLOCK;
 	const uint64_t before = b->bytes;
 
-	if (s->sum_of != block + 1) {
+	if (s->sum_id != a->id || s->sum_of != block) {
 		epd_xxh3_begin(&s->sum_out);
-		s->sum_of = block + 1;
+		s->sum_id = a->id;
+		s->sum_of = block;
 		s->sum_to = 0;
 	}
 	if (into < n) {
@@ -157,9 +158,6 @@ advance(struct epd_session *s, uint64_t k)
 		}
 		k -= left;
 		s->sent = 0;
-		/* The sum of one that goes out behind others is begun already. */
-		if (a->verb == EPD_WIRE_WRITE)
-			s->sum_of = 0;
 		s->out++;
 	}
 }

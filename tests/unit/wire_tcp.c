@@ -221,7 +221,8 @@ TEST(a_thousand_with_a_key_and_sums) { many(KEY, 1); }
 /* Called off: told at once, memory is not touched any more, all else goes on. */
 TEST(kind14_called_off_then_it_comes)
 {
-	enum { N = 32, EACH = 64 << 10 };
+	/* More than fits the sockets: some have begun, and some have not. */
+	enum { N = 32, EACH = 1 << 20 };
 	uint8_t *p[N];
 	struct epd_piece_done d[N];
 	struct epd_buf a = { 0 };
@@ -236,13 +237,14 @@ TEST(kind14_called_off_then_it_comes)
 		off = told = 0;
 		for (int i = 0; i < N; i++) {
 			struct epd_piece piece = { (uint64_t)i, i % 2 ?
-			    EPD_OP_READ : EPD_OP_WRITE, id,
-			    (uint64_t)i * EACH, EACH, NULL };
+			    EPD_OP_READ : EPD_OP_WRITE, id, i % 2 ? 2 * EACH :
+			    (uint64_t)(i / 2 % 2) * EACH, EACH, NULL };
 
 			CHECK((p[i] = malloc(EACH)));
-			for (uint64_t k = 0; k < EACH; k++)
-				p[i][k] = i % 2 ? 0xaa : wire_byte(
-				    piece.offset + k);
+			if (i % 2)
+				memset(p[i], 0xaa, EACH);
+			else
+				memcpy(p[i], wire_want + piece.offset, EACH);
 			piece.local = p[i];
 			CHECK_INT(epd_link_ops(l)->submit(l, &piece, NULL), 0);
 		}
@@ -268,8 +270,8 @@ TEST(kind14_called_off_then_it_comes)
 		CHECK_INT(off, N / 2);
 		CHECK_INT(epd_link_ops(l)->cancel(l, 0), EPD_ENOTHING);
 		for (int i = 0; i < N; i++) {
-			CHECK(!p[i] || wire_is_right(p[i], (uint64_t)i * EACH,
-			    EACH));
+			CHECK(!p[i] || i % 2 == 0 || wire_is_right(p[i],
+			    2 * EACH, EACH));
 			free(p[i]);
 		}
 		/* In step still. */
