@@ -20,7 +20,7 @@ _epd_options() {
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
-	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
+	epd-handoff) echo "$_epd_house" --to --from --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
 	epd-plan) echo "$_epd_house" --from --to --bytes --op --policy --hint \
 		--index --priority --intent --strict --mode --why-not --scenario ;;
@@ -223,7 +223,7 @@ _epd_value() {
 	-o|--options) _epd_mount_options "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
-	--logprobs|--reason|--branches|--timeout|--listen|--credit) ;;
+	--logprobs|--reason|--branches|--timeout|--listen|--credit|--from) ;;
 	--bytes|--policy|--index) ;;
 	*) return 1 ;;
 	esac
