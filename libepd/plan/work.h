@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "plan/charge.h"
 #include "plan/inner.h"
 
 enum { WAYS = 32, LEGS = EPD_PLAN_STAGES - 2 };
@@ -98,26 +99,6 @@ static inline uint64_t
 whole(double v)
 {
 	return v < 9e18 ? (uint64_t)(int64_t)v : INT64_MAX;
-}
-
-/* What moving bytes takes by one backend, with so many legs, far ones among them. */
-static inline void
-take(struct epd_charge *restrict out, uint32_t flags, int remote, int file,
-    uint64_t bytes, unsigned legs, unsigned far, uint64_t chunk, uint32_t most)
-{
-	const uint32_t qp = (flags & EPD_USES_QP) != 0;
-	uint64_t n = 0;
-
-	if (legs)
-		n = slots_of(bytes, chunk, most);
-	*out = (struct epd_charge){
-		.nic_bytes = remote && flags & EPD_USES_NIC ? bytes : 0,
-		.receiver_bytes = file ? 0 : bytes,
-		.host_staging_bytes = (bytes < n * chunk ? bytes : n * chunk) *
-		    legs,
-		.request_slots = 1, .staging_slots = (uint32_t)n * legs,
-		.consumer_slots = far, .qp_slots = qp, .cq_slots = qp,
-	};
 }
 
 #endif

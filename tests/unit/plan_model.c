@@ -816,8 +816,13 @@ TEST(charge_of_staging_is_bounded)
 	CHECK_INT(s.d.plan[0].charge.staging_slots, 4);
 	CHECK_INT(s.d.plan[0].charge.host_staging_bytes, 4 << 20);
 	s.i.bytes = UINT64_MAX;
+	s.config.staging_chunk = UINT64_C(1) << 40;
+	s.config.staging_slots = 1 << 16;
 	CHECK_INT(decide(&s), 1);
+	CHECK_INT(s.d.plan[0].charge.host_staging_bytes, INT64_C(1) << 57);
 	CHECK_INT(epd_plan_check(s.p, &s.d.plan[0], &s.why), 0);
+	s.config.staging_slots++;
+	CHECK_INT(decide(&s), EPD_EUSAGE);
 	done();
 }
 
