@@ -45,6 +45,7 @@ $(MID)/model.safetensors:
 bench-peers: $(MID)/model.safetensors
 	@tests/bench/deps.sh python3 python3-venv zstd cmake ninja-build g++
 	@tests/parity/install.sh $(PARITY_VENV)
+	@tests/bench/peers/install-mooncake.sh $(PEERS)
 	@tests/bench/peers/install.sh $(PEERS) $(MID) $(PARITY_VENV)/bin/python
 
 .PHONY: bench bench-build bench-peers

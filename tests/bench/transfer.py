@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from harness import median, turns
+from peers.mooncake import Engine
 
 BLOCKS = dict(tcp_64k=(65536, 16), tcp_1m=(1048576, 4))
 SECONDS = "0.7"
@@ -61,6 +62,27 @@ def against_iperf(b, figure):
                           ("keyed", figure + "_key", None)):
         b.against(name, "GB/s", got[op], "iperf3 one stream", got["iperf"],
                   bar, rate=True)
+
+
+def against_mooncake(b):
+    """The same blocks by Mooncake's transfer engine over TCP, one thread."""
+    try:
+        peer = Engine(b.peers, b.others, b.tmp)
+    except (OSError, subprocess.SubprocessError, RuntimeError) as e:
+        for name in BLOCKS:
+            b.skip(name + "_mooncake", f"no mooncake ({e}); make bench-peers "
+                   "installs it, and it needs root")
+        return
+    try:
+        for name, (block, depth) in BLOCKS.items():
+            for op in ("read", "write"):
+                got = turns(b.rounds,
+                            own=lambda: rate(b, op, block, depth, 1),
+                            peer=lambda: peer.rate(op, block, depth))
+                b.against(f"{name}_mooncake_{op}", "GB/s", got["own"],
+                          "mooncake", got["peer"], ">= 2", rate=True)
+    finally:
+        peer.close()
 
 
 def checksum(b):
@@ -136,4 +158,4 @@ def plan_shadow(b):
 FIGURES = dict(handoff_delta=handoff_delta, peer_fetch=peer_fetch,
                plan_shadow=plan_shadow, tcp_64k=lambda b: against_iperf(b, "tcp_64k"),
                tcp_1m=lambda b: against_iperf(b, "tcp_1m"),
-               tcp_checksum=checksum, shm_copy_bytes=shm)
+               tcp_mooncake=against_mooncake, tcp_checksum=checksum, shm_copy_bytes=shm)
