@@ -218,12 +218,13 @@ _epd_value() {
 	--priority) compgen -W 'low normal high' -- "$2" ;;
 	--intent) compgen -W 'foreground background prefetch offload handoff' \
 		-- "$2" ;;
-	--from) compgen -W 'host cuda rocm tpu file' -- "$2" ;;
+	--from) [ "$program" != epd-plan ] ||
+		compgen -W 'host cuda rocm tpu file' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
 	-o|--options) _epd_mount_options "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
-	--logprobs|--reason|--branches|--timeout|--listen|--credit|--from) ;;
+	--logprobs|--reason|--branches|--timeout|--listen|--credit) ;;
 	--bytes|--policy|--index) ;;
 	*) return 1 ;;
 	esac

@@ -106,7 +106,7 @@ def shm(b):
 
 def handoff_delta(b):
     """Bytes moved to a peer that has the prefix, against those of the state."""
-    text = " ".join(str(i) for i in range(700))
+    text = " ".join(str(i) for i in range(100))
     there = os.path.join(b.tmp, "there")
     server = subprocess.Popen(
         ["epd-serve", "--role", "data", "--store", there, "--listen",
@@ -114,11 +114,14 @@ def handoff_delta(b):
     b.others.servers.add(server.pid)
     try:
         address = server.stdout.readline().strip()
-        b.run("epd-prefill", "--store", there, "-p", text)
+        t = b.run("epd-prefill", "--store", there, "-p", text).strip()
         s = b.run("epd-prefill", "-p", text).strip()
-        b.run("epd-decode", "-n", "100", s)
+        b.run("epd-decode", "--ignore-eos", "-n", "40", s)
         state = json.loads(b.run("epd-state", "show", "-j", s))
-        sizes = [p["bytes"] for p in state["kv_pages"]]
+        known = {p["kv_page_id"] for p in json.loads(b.run(
+            "epd-state", "show", "--store", there, "-j", t))["kv_pages"]
+            if p["sealed"]}
+        lacks = sum(p["kv_page_id"] not in known for p in state["kv_pages"])
         b.run("epd-handoff", "--to", address, s)
         moved = float(re.search(r"^epd_transfer_tcp_bytes ([0-9.e+]+)",
                                 b.run("epd-state", "metrics"), re.M)[1])
@@ -126,12 +129,11 @@ def handoff_delta(b):
         server.kill()
         server.wait()
         b.others.servers.discard(server.pid)
-    shared = len(sizes) - round(moved / sizes[0])
-    b.emit("handoff_delta", moved, "bytes", "all its pages", sum(sizes),
-           moved / sum(sizes), None, 1)
-    b.emit("handoff_delta_pages", round(moved / sizes[0]), "pages",
-           "those the peer lacks", len(sizes) - shared,
-           moved / sizes[0] / max(1, len(sizes) - shared), "<= 1.0", 1)
+    each, pages = state["page_bytes"], state["pages"]
+    b.emit("handoff_delta", moved, "bytes", "all its pages", each * pages,
+           moved / each / pages, None, 1)
+    b.emit("handoff_delta_pages", moved / each, "pages",
+           "those the peer lacks", lacks, moved / each / lacks, "<= 1.0", 1)
 
 
 def fetched(b, mode, pages=64, page=1 << 20):

@@ -141,6 +141,8 @@ teardown() {
 		unserve
 		[ "$(epd-state show --store peer -j "$t" |
 			jq -r '[.. | .numeric? // empty][0]')" = "lanes16-f32+$c" ]
+		[ "$(epd-state show --store peer -j "$t" |
+			jq -r '.kv_pages[0].compression')" = "$c" ]
 		[ -n "$(epd-decode --store peer -n 3 "$t")" ]
 		epd-state check --store peer
 		# Its pages are lost: it is computed anew, and is what it was.
