@@ -1,7 +1,4 @@
-/*
- * cli.h - what the commands share.  Errors are one line, `program: operand:
- * sentence`; a run over several operands goes on and exits by the gravest.
- */
+/* cli.h - what the commands share.  Errors are one line, `program: operand: sentence`. */
 #ifndef CMD_CLI_H
 #define CMD_CLI_H
 
@@ -40,6 +37,7 @@ struct cli {
 	void **kept;		/* freed by cli_end */
 	struct epd_config config;
 	struct epd_log log;
+	const struct epd_transports *transports;	/* of commands that reach peers */
 };
 
 /*
@@ -98,9 +96,10 @@ const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
 void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);
+void cli_store_options(struct cli *c, struct epd_store_options *out);	/* configuration too */
 struct epd_store *cli_store(struct cli *c, int create);	/* or the process ends */
-#define CLI_NO_MODEL "no model: give -m or set EPD_MODEL"
 struct epd_store *cli_look(struct cli *c);	/* what will not be changed */
+#define CLI_NO_MODEL "no model: give -m or set EPD_MODEL"
 char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
 int cli_session(struct cli *c, struct epd_store *s, const char *model,
     const struct epd_ref *states, int n, struct epd_session **out,

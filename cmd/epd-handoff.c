@@ -3,11 +3,15 @@
 #include <stdlib.h>
 
 #include "cmd/cli.h"
+#include "transport/transport.h"
 
-enum { TO = CLI_OWN, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
+enum { TO = CLI_OWN, FROM, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
 
 static const struct cli_option options[] = {
-	{ TO, "to", "DIR", "the target's store (default: this one)" },
+	{ TO, "to", "DIR", "the target's store, or a peer's address: "
+	    "tcp://HOST:PORT, unix:///PATH (default: this one)" },
+	{ FROM, "from", "ADDRESS", "fetch STATE from the peer there, to a "
+	    "workflow here" },
 	{ TIMEOUT, "timeout", "TIME", "roll back what is not committed by then" },
 	{ PREPARE, "prepare", NULL, "only pin the state; prints the hand-off's "
 	    "ID" },
@@ -22,6 +26,7 @@ static const struct cli_option options[] = {
 
 static const char *const usage[] = {
 	"[-jqv] [-w NAME] [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
+	"--from ADDRESS [--timeout TIME] STATE | - [WORKFLOW]",
 	"--prepare [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
 	"--commit ID ... | -",
 	"--abort | --adopt [--reason TEXT] ID ... | -",
@@ -49,7 +54,7 @@ struct handoff {
 	struct cli cli;
 	struct epd_offer offer;
 	int phase;			/* 0: the whole */
-	const char *reason;
+	const char *reason, *to, *from;
 	struct epd_store *s;
 };
 
@@ -60,7 +65,8 @@ set(void *arg, int key, const char *value)
 	struct cli *c = &x->cli;
 
 	switch (key) {
-	case TO: x->offer.store = value; break;
+	case TO: x->to = x->offer.store = value; break;
+	case FROM: x->from = x->offer.store = value; break;
 	case TIMEOUT:
 		x->offer.timeout_ms = cli_duration(c, "--timeout", value);
 		break;
@@ -209,6 +215,7 @@ begin(struct handoff *x, const char *operand)
 	if (rc == 0)
 		rc = x->phase == PREPARE ?
 		    epd_flow_handoff_prepare(x->s, &x->offer, &h, &why) :
+		    x->from ? epd_flow_handoff_take(x->s, &x->offer, &h, &why) :
 		    epd_flow_handoff_whole(x->s, &x->offer, &h, &why);
 	if (rc < 0) {
 		cli_fail(&x->cli, operand, rc, &why);
@@ -258,6 +265,11 @@ check_use(struct handoff *x, int n)
 	struct cli *c = &x->cli;
 	const int new = !x->phase || x->phase == PREPARE;
 
+	if (x->from && (x->to || x->phase))
+		cli_usage(c, "--from fetches the whole: no --to, no phases");
+	if (x->from && !epd_node_is_address(x->from))
+		cli_usage(c, "--from %s: a peer is tcp://HOST:PORT or "
+		    "unix:///PATH", x->from);
 	if (!new && (x->offer.store || x->offer.timeout_ms))
 		cli_usage(c, "--to and --timeout are said when a hand-off "
 		    "begins");
@@ -271,6 +283,25 @@ check_use(struct handoff *x, int n)
 		x->reason = "by command";
 }
 
+/* What is fetched may be the first that is in it. */
+static struct epd_store *
+make_store(struct cli *c)
+{
+	struct epd_store_options o;
+	struct epd_why why = {{0}};
+	struct epd_store *s;
+	int rc;
+
+	cli_store_options(c, &o);
+	o.create = 1;
+	rc = epd_store_open(&s, &o, &why);
+	if (rc < 0) {
+		cli_fail(c, o.path, rc, &why);
+		exit(cli_end(c));
+	}
+	return s;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -281,12 +312,14 @@ main(int argc, char **argv)
 
 	x.offer.workflow = "";
 	first = cli_begin(c, &command, &x, argc, argv);
+	c->transports = epd_transports();
 	check_use(&x, argc - first);
 	new = !x.phase || x.phase == PREPARE;
 	if (new && argc - first == 2)
 		x.offer.workflow = argv[--argc];
 	operand = cli_operands(c, argc, argv, first, &n);
-	x.s = x.phase == STATUS ? cli_look(c) : cli_store(c, 0);
+	x.s = x.phase == STATUS ? cli_look(c) : x.from ? make_store(c) :
+	    cli_store(c, 0);
 	if (x.phase == STATUS)
 		status(&x, n, operand);
 	for (int i = 0; x.phase != STATUS && i < n && !c->out_failed; i++) {

@@ -87,31 +87,39 @@ no_model(struct cli *c, const char *model)
 	exit(cli_end(c));
 }
 
-static struct epd_store *
-open_store(struct cli *c, int create, int look)
+void
+cli_store_options(struct cli *c, struct epd_store_options *out)
 {
-	struct epd_store_options o = {
-		.config = &c->config,
-		.tenant = c->tenant ? c->tenant : "",
-		.log = c->log,
-		.create = create,
-		.look = look,
-	};
-	const char *model = create ? cli_model(c) : NULL;
-	struct epd_why why = {0};
 	struct epd_buf path = {0};
-	struct epd_store *s = NULL;
-	int rc;
+	struct epd_store *s;
 
-	/* In one that is there states may have models of their own. */
-	if (create && (!model || access(model, F_OK) < 0))
-		o.create = 0;
-	if (strlen(o.tenant) >= sizeof s->tenant)
+	if (c->tenant && strlen(c->tenant) >= sizeof s->tenant)
 		cli_usage(c, "--tenant: longer than %zu bytes",
 		    sizeof s->tenant - 1);
 	cli_config(c);
 	cli_store_path(c, &path);
-	o.path = epd_buf_cstr(&path);
+	*out = (struct epd_store_options){
+		.path = cli_keep(c, (void *)(uintptr_t)epd_buf_cstr(&path)),
+		.config = &c->config,
+		.tenant = c->tenant ? c->tenant : "",
+		.log = c->log,
+		.transports = c->transports,
+	};
+}
+
+static struct epd_store *
+open_store(struct cli *c, int create, int look)
+{
+	const char *model = create ? cli_model(c) : NULL;
+	struct epd_store_options o;
+	struct epd_why why = {0};
+	struct epd_store *s = NULL;
+	int rc;
+
+	cli_store_options(c, &o);
+	/* In one that is there states may have models of their own. */
+	o.create = create && model && access(model, F_OK) == 0;
+	o.look = look;
 	rc = epd_store_open(&s, &o, &why);
 	if (rc == EPD_ENOTHING && create && !o.create)
 		no_model(c, model);
@@ -119,7 +127,6 @@ open_store(struct cli *c, int create, int look)
 		cli_fail(c, o.path, rc, &why);
 		exit(cli_end(c));
 	}
-	epd_buf_free(&path);
 	return s;
 }
 

@@ -18,6 +18,9 @@ row cuda "${nvcc:-no}" 'the GPU plug-in is not built; the CPU engine remains'
 dnnl=no
 [ -f /usr/include/dnnl.h ] && dnnl=yes
 row onednn "$dnnl" 'bench: no matrix product to compare with'
+qemu=no
+command -v qemu-system-x86_64 >/dev/null && qemu=yes
+row qemu $qemu 'tests of the RDMA transport'
 for t in clang bats spin valgrind strace mandoc; do
 	v=no
 	command -v $t >/dev/null && v=yes

@@ -14,10 +14,12 @@ check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck
 mount='libfuse3-dev zlib1g-dev'
 # What two of the transports are built of.
 wire='libibverbs-dev librdmacm-dev liburing-dev'
+# The guest in which rdma is tested.
+guest='qemu-system-x86 busybox-static cpio kmod xz-utils ibverbs-providers'
 case $1 in
 build) want=$build extra="$mount $wire" lack='epd-mount, or a transport, is not built' ;;
 # Tests that want these are skipped, aloud, where they cannot be had.
-check) want=$check extra="$mount $wire iproute2 fuse3 spin valgrind rsync tree inotify-tools attr"
+check) want=$check extra="$mount $wire $guest iproute2 fuse3 spin valgrind rsync tree inotify-tools attr"
 	lack='some tests are skipped' ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac

@@ -12,7 +12,7 @@ BATS := $(wildcard tests/cli/*.bats) $(if $(FUSE),$(wildcard tests/fs/*.bats))
 # Programs that mount.
 MOUNTS := $(if $(FUSE),$(patsubst tests/fs/%.c,$(B)/fs/%,$(wildcard tests/fs/*.c)))
 DIR =
-include tests/spin/spin.mk
+include tests/spin/spin.mk tests/rxe/rxe.mk
 
 $(B)/%: $(B)/obj/tests/%.o $(LIB)
 	@mkdir -p $(@D)
@@ -34,7 +34,7 @@ $(B)/unit/wire_%: $(B)/obj/tests/unit/wire_%.o $(B)/transport.a $(LIB)
 	$(wired)
 $(B)/torture/wire_%: $(B)/obj/tests/torture/wire_%.o $(B)/transport.a $(LIB)
 	$(wired)
-$(B)/bench/transfer: $(B)/obj/tests/bench/transfer.o $(B)/transport.a $(LIB)
+$(B)/bench/transfer $(B)/bench/peer: $(B)/bench/%: $(B)/obj/tests/bench/%.o $(B)/transport.a $(LIB)
 	$(wired)
 $(B)/replay/wire_%: $(B)/obj/tests/fuzz/wire_%.o $(B)/obj/tests/fuzz/replay.o $(B)/transport.a $(LIB)
 	$(wired)
@@ -65,9 +65,9 @@ check:
 
 check-run:
 	@$(if $(FUSE),:,echo 'fuse3 is absent: the tests of the mount are passed over' >&2)
-	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(MOUNTS) $(BATS)
+	@B=$(B) tests/run $(UNIT) $(B)/golden-set $(B)/eval/eval $(REPLAY) $(SPIN) $(RXESET) $(MOUNTS) $(BATS)
 
-check-build: commands $(UNIT) $(REPLAY) $(MOUNTS) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
+check-build: commands $(UNIT) $(REPLAY) $(MOUNTS) $(RXESET) $(B)/golden/run $(B)/eval/eval $(if $(wildcard tests/faults.c),$(B)/faults.so)
 	@printf '#!/bin/sh\nexec %s tests/golden\n' $(B)/golden/run >$(B)/golden-set
 	@chmod +x $(B)/golden-set
 
@@ -127,7 +127,7 @@ include tests/parity/parity.mk tests/bench/bench.mk
 # Every source by both compilers, warnings as errors.
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
-	    for f in $(SRC) $(wildcard cmd/*.c transport/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/fuzz/*.c) \
+	    for f in $(SRC) $(wildcard cmd/*.c transport/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/rxe/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
 	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 

@@ -29,7 +29,11 @@ const struct epd_transport epd_transport_no_uring = ABSENT(IO_URING);
 
 static const struct epd_transport *const rows[] = {
 	&epd_transport_no_nvlink,
+#ifdef EPD_WITH_RDMA
+	&epd_transport_rdma,
+#else
 	&epd_transport_no_rdma,
+#endif
 	&epd_transport_shm,
 	&epd_transport_tcp,
 	&epd_transport_no_gds,

@@ -127,6 +127,8 @@ call(struct epd_serve *c, const struct epd_frame *f, struct epd_span ask)
 	int rc;
 
 	c->answer.n = 0;
+	if (s->o.rail)
+		s->o.rail->calm(s->o.rail->arg, c->number);
 	epd_server_count(&s->counts.calls, 1);
 	rc = s->host.call(c->guest, (uint16_t)f->status, ask, &c->answer, &opened,
 	    &why);
@@ -299,7 +301,8 @@ begin(struct epd_serve *c)
 		    "the server has as many guests as it may", deadline);
 		return rc;
 	}
-	rc = s->host.begin(s->host.arg, &c->guest, &why);
+	rc = s->host.begin(s->host.arg, c->scheme == EPD_AT_UNIX,
+	    &c->guest, &why);
 	if (rc) {
 		c->guest = NULL;
 		epd_hello_answer(&c->in, &c->auth, &h, rc < 0 ? rc : EPD_EPEER,

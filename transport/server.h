@@ -31,6 +31,11 @@ struct epd_server_rail {
 	    struct epd_buf *answer, struct epd_why *why);
 	int (*expose)(void *arg, uint64_t guest, const struct epd_opened *window,
 	    struct epd_span ask, struct epd_buf *answer, struct epd_why *why);
+	/*
+	 * Before each call: no key to write is good any more, so that what the host
+	 * looks at stays as it is.  Who goes on writing has it exposed again.
+	 */
+	void (*calm)(void *arg, uint64_t guest);
 	/* COVER, and before a window is gone: no key of it is good any more. */
 	void (*cover)(void *arg, uint64_t guest, uint64_t window);
 	void (*end)(void *arg, uint64_t guest);

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "transport/address.h"
 #include "transport/map.h"
-#include "transport/session.h"
+#include "transport/client.h"
 #include "transport/stream.h"
 #include "transport/transport.h"
 
@@ -39,7 +39,7 @@ struct view {
 
 struct link {
 	EPD_LINK_OPS;
-	struct epd_session *s;
+	struct epd_client *s;
 	struct view *view;
 	size_t n, cap;
 	uint64_t copied;
@@ -63,7 +63,7 @@ free_view(struct view *v)
 }
 
 static int
-keep_files(struct view *v, const struct epd_session_files *f)
+keep_files(struct view *v, const struct epd_client_files *f)
 {
 	for (int i = 0; i < f->n; i++) {
 		int *all = v->nfds < FILES ? epd_grow(v->fd, v->nfds, &v->capfds,
@@ -121,14 +121,14 @@ ask(struct link *l, struct view *v, uint32_t from, uint32_t *all,
     uint64_t deadline, struct epd_why *why)
 {
 	int fd[EPD_STREAM_FILES], rc;
-	struct epd_session_files files = { fd, EPD_STREAM_FILES, 0 };
+	struct epd_client_files files = { fd, EPD_STREAM_FILES, 0 };
 	struct epd_buf q = { 0 }, a = { 0 };
 	struct epd_cur c;
 	uint32_t n = 0;
 
 	epd_pack_u64(&q, v->window);
 	epd_pack_u32(&q, from);
-	rc = q.failed ? -ENOMEM : epd_session_ask(l->s, EPD_WIRE_MAP,
+	rc = q.failed ? -ENOMEM : epd_client_ask(l->s, EPD_WIRE_MAP,
 	    epd_span(q.p, q.n), &a, &files, deadline, why);
 	if (!rc)
 		rc = keep_files(v, &files);
@@ -298,16 +298,16 @@ submit(struct epd_link *link, const struct epd_piece *p, struct epd_why *why)
 	if (rc == -EAGAIN || rc == -ENOMEM)
 		return rc;
 	if (rc || !p->bytes || !is_in_files(v, p)) {
-		rc = epd_session_submit(l->s, p, why);
+		rc = epd_client_submit(l->s, p, why);
 		l->copied += rc ? 0 : p->bytes;
 		return rc;
 	}
 	/* A place among those done first, then the bytes. */
-	if (!epd_session_room(l->s))
+	if (!epd_client_room(l->s))
 		return -EAGAIN;
 	d = copy(v, p);
 	l->copied += d.bytes;
-	return epd_session_done(l->s, &d);
+	return epd_client_done(l->s, &d);
 }
 
 uint64_t
@@ -325,7 +325,7 @@ probe(const struct epd_transport *t, struct epd_transport_facts *out,
 	(void)t;
 	(void)why;
 	*out = (struct epd_transport_facts){ .alignment = 1,
-	    .max_bytes = EPD_FRAME_BULK, .max_inflight = EPD_SESSION_MOVES,
+	    .max_bytes = EPD_FRAME_BULK, .max_inflight = EPD_CLIENT_MOVES,
 	    .max_sge = 1 };
 	return 0;
 }
@@ -339,7 +339,7 @@ open_link(const struct epd_transport *t, struct epd_link **out,
 
 	if (!l)
 		return -ENOMEM;
-	rc = epd_session_open(&l->s, peer, EPD_AT_UNIX, why);
+	rc = epd_client_open(&l->s, peer, EPD_AT_UNIX, why);
 	if (rc) {
 		epd_free(l);
 		return rc;
@@ -359,7 +359,7 @@ close_link(struct epd_link *link)
 	while (l->n)
 		free_view(&l->view[--l->n]);
 	epd_free(l->view);
-	epd_session_close(l->s);
+	epd_client_close(l->s);
 	epd_free(l);
 }
 
@@ -367,20 +367,20 @@ static int
 call(struct epd_link *l, uint16_t verb, struct epd_span ask_it,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_session_call(of(l)->s, verb, ask_it, answer, deadline_ns, why);
+	return epd_client_call(of(l)->s, verb, ask_it, answer, deadline_ns, why);
 }
 
 static int
 wait_for(struct epd_link *l, struct epd_piece_done *done, int max,
     uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_session_wait(of(l)->s, done, max, deadline_ns, why);
+	return epd_client_wait(of(l)->s, done, max, deadline_ns, why);
 }
 
 static int
 cancel(struct epd_link *l, uint64_t tag)
 {
-	return epd_session_cancel(of(l)->s, tag);
+	return epd_client_cancel(of(l)->s, tag);
 }
 
 static int
@@ -394,7 +394,7 @@ shut(struct epd_link *link, uint64_t window, uint64_t deadline_ns,
 		free_view(v);
 		*v = l->view[--l->n];
 	}
-	return epd_session_shut(l->s, window, deadline_ns, why);
+	return epd_client_shut(l->s, window, deadline_ns, why);
 }
 
 const struct epd_transport epd_transport_shm = {

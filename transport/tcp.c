@@ -5,14 +5,14 @@
 
 #include "base/alloc.h"
 #include "transport/address.h"
-#include "transport/session.h"
+#include "transport/client.h"
 
 struct link {
 	EPD_LINK_OPS;
-	struct epd_session *s;
+	struct epd_client *s;
 };
 
-static struct epd_session *
+static struct epd_client *
 session(struct epd_link *l)
 {
 	return ((struct link *)(void *)l)->s;
@@ -25,7 +25,7 @@ probe(const struct epd_transport *t, struct epd_transport_facts *out,
 	(void)t;
 	(void)why;
 	*out = (struct epd_transport_facts){ .alignment = 1,
-	    .max_bytes = EPD_FRAME_BULK, .max_inflight = EPD_SESSION_MOVES,
+	    .max_bytes = EPD_FRAME_BULK, .max_inflight = EPD_CLIENT_MOVES,
 	    .max_sge = 1 };
 	return 0;
 }
@@ -39,7 +39,7 @@ open_link(const struct epd_transport *t, struct epd_link **out,
 
 	if (!l)
 		return -ENOMEM;
-	rc = epd_session_open(&l->s, peer, EPD_AT_TCP | EPD_AT_UNIX, why);
+	rc = epd_client_open(&l->s, peer, EPD_AT_TCP | EPD_AT_UNIX, why);
 	if (rc) {
 		epd_free(l);
 		return rc;
@@ -54,7 +54,7 @@ close_link(struct epd_link *l)
 {
 	if (!l)
 		return;
-	epd_session_close(session(l));
+	epd_client_close(session(l));
 	epd_free(l);
 }
 
@@ -62,32 +62,32 @@ static int
 call(struct epd_link *l, uint16_t verb, struct epd_span ask, struct epd_buf *answer,
     uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_session_call(session(l), verb, ask, answer, deadline_ns, why);
+	return epd_client_call(session(l), verb, ask, answer, deadline_ns, why);
 }
 
 static int
 submit(struct epd_link *l, const struct epd_piece *piece, struct epd_why *why)
 {
-	return epd_session_submit(session(l), piece, why);
+	return epd_client_submit(session(l), piece, why);
 }
 
 static int
 wait_for(struct epd_link *l, struct epd_piece_done *done, int max,
     uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_session_wait(session(l), done, max, deadline_ns, why);
+	return epd_client_wait(session(l), done, max, deadline_ns, why);
 }
 
 static int
 cancel(struct epd_link *l, uint64_t tag)
 {
-	return epd_session_cancel(session(l), tag);
+	return epd_client_cancel(session(l), tag);
 }
 
 static int
 shut(struct epd_link *l, uint64_t window, uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_session_shut(session(l), window, deadline_ns, why);
+	return epd_client_shut(session(l), window, deadline_ns, why);
 }
 
 const struct epd_transport epd_transport_tcp = {

@@ -60,6 +60,15 @@ enum { EPD_CONFIG_STR = 256 };
 	X("transfer",  "rdma_enabled",          B, rdma_enabled,          0, 0, 1) \
 	X("transfer",  "checksum",              B, transfer_checksum,     1, 0, 1) \
 	X("transfer",  "compression",           E, compression,           "none", "none|fp8|int8|custom", 0) \
+	X("transfer",  "mode",                  E, transfer_mode,         "disabled", "disabled|shadow|enforced", 0) \
+	X("transfer",  "timeout_ms",            I, transfer_timeout_ms,   30000, 1, 86400000) \
+	X("transfer",  "priority",              E, transfer_priority,     "normal", "low|normal|high", 0) \
+	X("transfer",  "prefetch",              E, transfer_prefetch,     "next_step", "none|next_step|speculative", 0) \
+	X("transfer",  "rules",                 S, transfer_rules,        "", "", 0) \
+	X("transfer",  "strict",                B, transfer_strict,       0, 0, 1) \
+	X("transfer",  "key_file",              S, transfer_key_file,     "", "", 0) \
+	X("transfer",  "address",               S, transfer_address,      "", "", 0) \
+	X("transfer",  "trust_peers",           B, trust_peers,           0, 0, 1) \
 	X("debug",     "exact_prefix",          B, debug_exact_prefix,    1, 0, 1) \
 	X("debug",     "memo",                  B, debug_memo,            1, 0, 1)
 /* and scheduler.queues, a list of INTERACTIVE, HYBRID and THINKING, each once */

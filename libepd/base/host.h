@@ -42,8 +42,12 @@ struct epd_guest;
 
 struct epd_host {
 	void *arg;
-	/* Fails: any; the peer is told and let go. */
-	int (*begin)(void *arg, struct epd_guest **out, struct epd_why *why);
+	/*
+	 * near: a process of this user's, on this machine, by its own account.
+	 * Fails: any; the peer is told and let go.
+	 */
+	int (*begin)(void *arg, int near, struct epd_guest **out,
+	    struct epd_why *why);
 	void (*end)(struct epd_guest *g);	/* all its windows are gone too */
 	/*
 	 * Answer one call.  A failure is told the peer with its sentence, which must

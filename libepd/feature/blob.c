@@ -41,6 +41,19 @@ pack_head(struct epd_buf *b, const struct epd_name *fp, uint64_t bytes,
 }
 
 int
+epd_blob_head(uint8_t out[EPD_FEATURE_HEAD], const struct epd_name *fp,
+    uint64_t bytes, uint64_t sum)
+{
+	struct epd_buf b = { 0 };
+	int rc = pack_head(&b, fp, bytes, sum);
+
+	if (rc == 0)
+		memcpy(out, b.p, EPD_FEATURE_HEAD);
+	epd_buf_free(&b);
+	return rc;
+}
+
+int
 epd_blob_write(struct epd_features *c, int dir, const struct epd_name *fp,
     const void *rows, size_t bytes, uint64_t *sum)
 {

@@ -19,6 +19,7 @@
 #include "base/span.h"
 #include "feature/memo.h"
 #include "feature/name.h"
+#include "feature/parts.h"
 #include "feature/plan.h"
 
 struct epd_features;

@@ -62,6 +62,9 @@ int epd_meta_read(struct epd_features *c, const struct epd_name *fp,
 
 /* ---- blob.c, pix.c ---- */
 
+/* The bytes before the rows.  -ENOMEM. */
+int epd_blob_head(uint8_t out[EPD_FEATURE_HEAD], const struct epd_name *fp,
+    uint64_t bytes, uint64_t sum);
 /* dir is the folder of the pair.  *sum is the rows'. */
 int epd_blob_write(struct epd_features *c, int dir, const struct epd_name *fp,
     const void *rows, size_t bytes, uint64_t *sum);

@@ -10,6 +10,9 @@
  *	COMMITTED	COMMITTED	forget at the source
  *	-		READY		roll back at the target: the source did
  *	-		COMMITTED	forget at the target
+ *	(away)		COMMITTED	forget at the target, if a person says so: a
+ *					source without an address never comes to be
+ *					seen from there
  *	-		ADOPTED		offer it again, if the source rolled back
  *					unknowing; or forget at the target
  *
@@ -21,7 +24,6 @@
  * late makes a second half of what has ended: a step is about the half that was
  * seen, no other.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,26 +31,15 @@
 
 enum { STEPS = 64 };
 
-static void
-freed(void *arg, uint64_t run)
-{
-	const struct epd_half *half = arg;
-
-	if (half->w.runs >= 0)
-		(void)epd_run_free(half->w.runs, run);
-}
-
-/* Durable, then decided; what that freed is unlinked. */
+/* Durable, then decided. */
 static int
 commit(struct epd_pair *p, struct epd_half *half, struct epd_half *rests_on,
     struct epd_why *why)
 {
-	int rc = epd_shard_sync(rests_on->w.shard, why);
+	int rc = epd_half_sync(rests_on, why);
 
 	if (rc == 0)
-		rc = epd_shard_commit_at(half->w.shard, p->id, half->h.lsn,
-		    why);
-	epd_shard_tell(half->w.shard, freed, half);
+		rc = epd_half_commit(half, p->id, why);
 	/* It may be forgotten by others before it is looked at again. */
 	p->committed |= rc == 0;
 	return rc;
@@ -58,10 +49,8 @@ static int
 rollback(struct epd_pair *p, struct epd_half *half, const char *reason,
     struct epd_why *why)
 {
-	int rc = epd_shard_rollback_at(half->w.shard, p->id, half->h.lsn,
-	    reason, why);
+	int rc = epd_half_rollback(half, p->id, reason, why);
 
-	epd_shard_tell(half->w.shard, freed, half);
 	p->undone |= rc == 0 && half == &p->src;
 	return rc;
 }
@@ -70,10 +59,9 @@ static int
 forget(struct epd_pair *p, struct epd_half *half, struct epd_half *rests_on,
     struct epd_why *why)
 {
-	int rc = epd_shard_sync(rests_on->w.shard, why);
+	int rc = epd_half_sync(rests_on, why);
 
-	return rc < 0 ? rc : epd_shard_forget_at(half->w.shard, p->id,
-	    half->h.lsn, why);
+	return rc < 0 ? rc : epd_half_forget(half, p->id, why);
 }
 
 static int
@@ -102,7 +90,7 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 	if (p->dst.absent && (goal == EPD_GOAL_COMMIT || epd_pair_expired(p)))
 		return rollback(p, &p->src, "its target is gone", why);
 	/* Out there it may have been adopted: only a person rolls back unseen. */
-	if (!p->dst.s)
+	if (!epd_half_is_there(&p->dst))
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
 	if (epd_pair_expired(p) && !(goal == EPD_GOAL_COMMIT &&
 	    target == EPD_READY))
@@ -121,11 +109,14 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 static int
 committed(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 {
-	if (!p->dst.s)
+	if (!epd_half_is_there(&p->dst))
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
 	if (p->dst.h.phase == EPD_READY)
 		return commit(p, &p->dst, &p->src, why);
 	if (p->dst.h.phase)
+		return forget(p, &p->src, &p->dst, why);
+	/* It was told to forget unseen; its log still tells. */
+	if (epd_half_had(&p->dst, p->id, NULL) == 1)
 		return forget(p, &p->src, &p->dst, why);
 	return epd_why(why, EPD_ECORRUPT, "the target knows nothing of what "
 	    "its source committed");
@@ -140,25 +131,21 @@ offer_again(struct epd_pair *p, struct epd_why *why)
 {
 	struct epd_handoff h = {
 		.state = p->dst.h.peer_state, .version = p->dst.h.peer_version,
-		.store = p->src.s == p->dst.s ? "" : p->dst.store,
-		.workflow = p->dst.workflow,
 	};
 
 	memcpy(h.id, p->id, 16);
-	memcpy(h.peer, p->dst.uuid, 16);
-	if (p->src.s != p->dst.s)
-		memcpy(h.home, p->dst.s->uuid, 16);
-	return epd_shard_prepare(p->src.w.shard, &h, why);
+	epd_pair_point(p, &h);
+	return epd_half_prepare(&p->src, &h, why);
 }
 
 /* Whether the source gave up what it kept. */
 static int
-is_aborted(const struct epd_pair *p)
+is_aborted(struct epd_pair *p)
 {
-	struct epd_state st;
+	enum epd_status status;
 
-	return epd_shard_state(p->src.w.shard, p->dst.h.peer_state, &st) == 0 &&
-	    st.status == EPD_ABORTED;
+	return epd_half_status(&p->src, p->dst.h.peer_state, &status,
+	    NULL) == 0 && status == EPD_ABORTED;
 }
 
 /* The source knows of nothing. */
@@ -167,10 +154,14 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 {
 	int rc = EPD_ENOSTATE;
 
-	if (!p->src.s && goal == EPD_GOAL_ABORT &&
-	    p->dst.h.phase == EPD_READY && epd_pair_late(p, NULL) == 1)
+	if (!epd_half_is_there(&p->src) && goal == EPD_GOAL_ABORT &&
+	    p->dst.h.phase == EPD_READY && epd_half_had(&p->dst, p->id, NULL) == 1)
 		return rollback(p, &p->dst, "it came late", why);
-	if (!p->src.s)
+	/* One that has no address has forgotten, or finds it in our log. */
+	if (epd_half_is_away(&p->src) && goal == EPD_GOAL_COMMIT &&
+	    p->dst.h.phase == EPD_COMMITTED)
+		return epd_half_forget(&p->dst, p->id, why);
+	if (!epd_half_is_there(&p->src))
 		return goal == EPD_GOAL_SETTLE ||
 		    p->dst.h.phase >= EPD_COMMITTED ? 0 : waits(&p->src, why);
 	if (p->dst.h.phase == EPD_READY)
@@ -178,7 +169,7 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 	if (p->dst.h.phase == EPD_ADOPTED && !is_aborted(p))
 		rc = offer_again(p, why);
 	if (rc == EPD_EVERSION)
-		epd_log(&p->src.s->log, "op=adopted why=\"%s/s%u has gone on, "
+		epd_log(&epd_pair_near(p)->s->log, "op=adopted why=\"%s/s%u has gone on, "
 		    "and so may who adopted it\"", p->src.workflow,
 		    p->dst.h.peer_state);
 	return rc != EPD_ENOSTATE && rc != EPD_EVERSION ? rc :
@@ -200,10 +191,10 @@ step(struct epd_pair *p, enum epd_goal goal, const char *reason,
 static int
 is_back(struct epd_pair *p)
 {
-	struct epd_state st;
+	enum epd_status status;
 
-	return p->undone || (p->src.s && !p->src.h.phase &&
-	    epd_shard_state(p->src.w.shard, p->state, &st) == 0);
+	return p->undone || (epd_half_is_there(&p->src) && !p->src.h.phase &&
+	    epd_half_status(&p->src, p->state, &status, NULL) == 0);
 }
 
 /* Nothing more can be done.  refused: by the last step, or 0. */
@@ -266,81 +257,4 @@ epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,
 			return failed(p, goal, rc, why);
 	}
 	return ended(p, goal, rc, why);
-}
-
-/* JSON for people: where it came from. */
-static void
-note(const struct epd_pair *p, char text[EPD_REF_TEXT + 80])
-{
-	snprintf(text, EPD_REF_TEXT + 80, "{\"command\": \"handoff\", "
-	    "\"from\": \"%s/s%u@%u\", \"lsn\": %llu}", p->src.workflow,
-	    p->src.h.state, p->src.h.version,
-	    (unsigned long long)p->src.h.lsn);
-}
-
-/* Whether the state that is ready is known to have other pages than this one. */
-static int
-is_anothers(struct epd_pair *p, const struct epd_whole *f, uint32_t state)
-{
-	struct epd_version v;
-
-	return epd_shard_version(p->dst.w.shard, state, 1, &v) == 0 &&
-	    epd_version_run(&v, 0) != epd_version_run(&f->v, 0);
-}
-
-/* The target's half, ready. */
-static int
-pull(struct epd_pair *p, struct epd_whole *f, struct epd_why *why)
-{
-	struct epd_handoff h = {
-		.target = 1, .peer_state = p->src.h.state,
-		.peer_version = p->src.h.version, .peer_lsn = p->src.h.lsn,
-		.store = p->src.s == p->dst.s ? "" : p->src.store,
-		.workflow = p->src.workflow, .deadline_ms = p->src.h.deadline_ms,
-	};
-	char text[EPD_REF_TEXT + 80];
-	uint32_t state;
-	int rc;
-
-	memcpy(h.id, p->id, 16);
-	memcpy(h.peer, p->src.uuid, 16);
-	if (p->src.s != p->dst.s)
-		memcpy(h.home, p->src.s->uuid, 16);
-	memcpy(h.boot, p->src.h.boot, 16);
-	note(p, text);
-	f->v.note = epd_span_str(text);
-	f->foreign = p->src.s != p->dst.s;
-	rc = epd_whole_features(f, p->src.s, p->dst.s, &p->moved, why);
-	if (rc == 0)
-		rc = epd_whole_pages(f, p->src.w.runs, p->dst.s, &p->dst.w,
-		    &p->moved, why);
-	/* What it rests on is in the source's log for good. */
-	if (rc == 0)
-		rc = epd_shard_sync(p->src.w.shard, why);
-	if (rc == 0)
-		rc = epd_shard_ready(p->dst.w.shard, &h, &f->traits, &f->v,
-		    &state, why);
-	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
-	    is_anothers(p, f, state)))
-		epd_whole_undo(f, p->dst.w.runs);
-	return rc;
-}
-
-int
-epd_pair_pull(struct epd_pair *p, struct epd_why *why)
-{
-	const int runs = p->dst.w.runs;
-	struct epd_whole f;
-	int rc = epd_whole_make(&f, &p->src.w, p->src.h.state,
-	    p->src.h.version, why), marked;
-
-	if (rc < 0)
-		return rc;
-	/* A sweep that sees it leaves what no record names yet. */
-	marked = runs >= 0 && epd_lock_share(runs, 0) == 0;
-	rc = pull(p, &f, why);
-	if (marked)
-		epd_lock_drop(runs);
-	epd_whole_free(&f);
-	return rc;
 }

@@ -190,13 +190,10 @@ static int
 name_page(struct epd_seq *q, long i, struct epd_page_entry *e)
 {
 	const uint64_t t = (uint64_t)q->s->shape.tokens, at = (uint64_t)i * t;
-	struct epd_name base;
 	int rc;
 
 	e->rows = (uint32_t)(q->rows - at < t ? q->rows - at : t);
-	if (i == 0)
-		epd_session_base(q->s, &base);
-	rc = epd_seq_name(q, i, e->rows, i ? q->name + i - 1 : &base,
+	rc = epd_seq_name(q, i, e->rows, i ? q->name + i - 1 : &q->base,
 	    &e->name);
 	if (rc == 0)
 		q->name[i] = e->name;

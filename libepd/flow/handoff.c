@@ -8,60 +8,9 @@
 #include "base/clock.h"
 #include "flow/pair.h"
 #include "flow/reach.h"
+#include "flow/target.h"
 
 /* ---- prepare ---- */
-
-/* Whether the path that a person gave leads to this store. */
-static int
-is_here(const struct epd_store *s, const char *path)
-{
-	char *real = realpath(path, NULL);
-	int here = real && !strcmp(real, s->path);
-
-	free(real);
-	return here;
-}
-
-/* The target's workflow, and its uuid and place for the source's log. */
-static int
-make_target(struct epd_store *s, const struct epd_offer *o,
-    struct epd_half *dst, struct epd_why *why)
-{
-	const struct epd_store_options other = {
-		.path = o->store, .config = &s->config, .tenant = s->tenant,
-		.log = s->log, .create = 1,
-	};
-	char name[EPD_WORKFLOW];
-	int rc = 0;
-
-	*dst = (struct epd_half){ .s = s, .near = 1 };
-	dst->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
-	if (o->store && !is_here(s, o->store)) {
-		dst->near = 0;
-		rc = epd_store_open(&dst->s, &other, why);
-	}
-	if (rc < 0) {
-		dst->s = NULL;
-		return rc;
-	}
-	rc = epd_workflow_make(dst->s, o->workflow, name, why);
-	if (rc == 0)
-		rc = epd_workflow_open(&dst->w, dst->s, name, 0, why);
-	if (rc == 0)
-		epd_shard_uuid(dst->w.shard, dst->uuid);
-	return rc;
-}
-
-/* unmade: nothing came of it, and nobody was told a new workflow's name. */
-static void
-drop_target(struct epd_half *dst, int unmade)
-{
-	if (unmade)
-		(void)epd_workflow_unmake(dst->s, &dst->w);
-	epd_workflow_close(&dst->w);
-	if (!dst->near)
-		epd_store_close(dst->s);
-}
 
 /* Whether somebody is at it, or has offered it already. */
 static int
@@ -122,8 +71,8 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 	*h = (struct epd_handoff){
 		.phase = EPD_PREPARED,
 		.state = o->state.state, .version = version,
-		.store = dst->near ? "" : dst->s->path,
-		.workflow = dst->w.name,
+		.store = dst->near ? "" : dst->store,
+		.workflow = dst->workflow,
 		.deadline_ms = epd_clock_boot_ns() / 1000000 + ms,
 	};
 	epd_shard_uuid(src->shard, uuid);
@@ -136,7 +85,7 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 		return epd_why(why, rc, "boot id: %s", epd_strerror(rc));
 	memcpy(h->peer, dst->uuid, 16);
 	if (!dst->near)
-		memcpy(h->home, dst->s->uuid, 16);
+		memcpy(h->home, dst->home, 16);
 	return epd_reach_ended(src, h->state, epd_shard_prepare(src->shard, h,
 	    why), why);
 }
@@ -176,14 +125,37 @@ epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
 	(void)epd_flow_handoff_settle(s, &src);
 	rc = may_offer(&src, o, &version, why);
 	if (rc == 0) {
-		rc = make_target(s, o, &dst, why);
+		rc = epd_target_make(s, o, &dst, why);
 		if (rc == 0)
 			rc = offer(s, o, version, &src, &dst, &h, why);
 		if (rc == 0)
 			tell_offered(s, &src, &h, out);
-		drop_target(&dst, rc < 0 && rc != EPD_EUNSURE &&
+		epd_target_drop(&dst, rc < 0 && rc != EPD_EUNSURE &&
 		    !*o->workflow);
 	}
+	epd_workflow_close(&src);
+	return rc;
+}
+
+int
+epd_flow_handoff_offer(struct epd_store *s, const struct epd_offer *o,
+    struct epd_half *to, struct epd_handoff *h, uint8_t uuid[16],
+    struct epd_why *why)
+{
+	struct epd_workflow src;
+	uint32_t version = 0;
+	int rc = epd_workflow_open(&src, s, o->state.workflow, 0, why);
+
+	if (rc < 0)
+		return rc;
+	(void)epd_flow_handoff_settle(s, &src);
+	rc = may_offer(&src, o, &version, why);
+	if (rc == 0)
+		rc = offer(s, o, version, &src, to, h, why);
+	epd_shard_uuid(src.shard, uuid);
+	if (rc == 0)
+		rc = epd_shard_handoff(src.shard, h->id, h);
+	h->store = h->workflow = "";
 	epd_workflow_close(&src);
 	return rc;
 }
@@ -300,7 +272,7 @@ do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 
 	if (p->dst.h.phase > EPD_READY)
 		return 0;
-	if (p->src.s)
+	if (epd_half_is_there(&p->src))
 		return epd_why(why, EPD_ESTATUS, "its source %s of %s can be "
 		    "reached: --commit asks it", p->src.workflow,
 		    p->src.store);
@@ -308,7 +280,7 @@ do_adopt(struct epd_pair *p, const char *reason, struct epd_why *why)
 		return epd_why(why, p->src.gone, "%s", p->src.why.text);
 	if (p->dst.h.phase != EPD_READY)
 		return epd_why(why, EPD_ESTATUS, "the target is not ready");
-	if ((rc = epd_pair_late(p, why)) != 0)
+	if ((rc = epd_half_had(&p->dst, p->id, why)) != 0)
 		return rc < 0 ? rc : epd_why(why, EPD_ESTATUS, "%s had the "
 		    "state by this hand-off, which ended, and this half came "
 		    "late: --abort", p->dst.workflow);
@@ -529,9 +501,7 @@ epd_flow_handoff_find(struct epd_store *s, const char *hex, uint8_t id[16],
 static int
 is_due(const struct epd_handoff *h)
 {
-	struct epd_pair p = { .src = { .h = *h } };
-
-	return h->target || h->phase != EPD_PREPARED || epd_pair_expired(&p);
+	return h->target || h->phase != EPD_PREPARED || epd_handoff_expired(h);
 }
 
 int

@@ -51,6 +51,12 @@ int epd_flow_handoff_commit(struct epd_store *s, const uint8_t id[16],
  */
 int epd_flow_handoff_whole(struct epd_store *s, const struct epd_offer *o,
     struct epd_handed *out, struct epd_why *why);
+/*
+ * The whole from the target's side: o's state is the peer's at address o->store, and
+ * goes to a workflow here.  Fails and tells as whole.
+ */
+int epd_flow_handoff_take(struct epd_store *s, const struct epd_offer *o,
+    struct epd_handed *out, struct epd_why *why);
 /* Roll back.  EPD_ESTATUS: it was committed. */
 int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);

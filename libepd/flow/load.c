@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "flow/lossy.h"
 #include "flow/seq.h"
 
 struct link {
@@ -85,6 +86,24 @@ walk(struct epd_seq *q, uint32_t state, uint32_t version, struct chain *c,
 	return 0;
 }
 
+/* Of the numeric family that the state says it is of, if that is one of ours. */
+static void
+base_of(const struct epd_session *s, const struct epd_state *st,
+    struct epd_name *out)
+{
+	char numeric[EPD_NUMERIC_MAX];
+	struct epd_run_shape shape;
+
+	/* Nearly all are not, and need no parser for that. */
+	if (!st->fingerprint || !strstr(st->fingerprint, EPD_NUMERIC "+") ||
+	    epd_lossy_numeric(st, numeric) < 0 || !epd_lossy_is(numeric)) {
+		epd_session_base(s, out);
+		return;
+	}
+	epd_seq_shape(s, &shape);
+	epd_page_base(out, EPD_ARITHMETIC, numeric, &s->model_fp, &shape);
+}
+
 static int
 check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 {
@@ -95,10 +114,12 @@ check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", q->w->name, state,
 		    epd_strerror(rc));
-	epd_session_base(q->s, &base);
+	base_of(q->s, &st, &base);
 	if (epd_name_equal(&st.model_fp, &q->s->model_fp) &&
-	    epd_name_equal(&st.base, &base))
+	    epd_name_equal(&st.base, &base)) {
+		q->base = base;
 		return 0;
+	}
 	if (strcmp(st.tenant, q->s->store->tenant))
 		return epd_why(why, EPD_EMODEL, "%s/s%u: it belongs to "
 		    "another tenant", q->w->name, state);

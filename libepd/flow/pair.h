@@ -2,22 +2,8 @@
 #ifndef EPD_FLOW_PAIR_H
 #define EPD_FLOW_PAIR_H
 
+#include "flow/half.h"
 #include "flow/whole.h"
-#include "flow/handoff.h"
-
-/* One half; store and workflow are where it is. */
-struct epd_half {
-	char store[4096], workflow[EPD_WORKFLOW];
-	struct epd_store *s;		/* NULL: cannot be reached, for: */
-	int gone;
-	int absent;			/* its store is open, and has no such workflow */
-	uint8_t home[16];		/* the store that it must be, if it is another one */
-	struct epd_why why;
-	int near;			/* s and w are the caller's */
-	struct epd_workflow w;
-	uint8_t uuid[16];		/* the workflow that it must be */
-	struct epd_handoff h;		/* its strings are void */
-};
 
 struct epd_pair {
 	uint8_t id[16];
@@ -41,11 +27,14 @@ void epd_pair_close(struct epd_pair *p);
  */
 int epd_pair_look(struct epd_pair *p, struct epd_why *why);
 int epd_pair_expired(const struct epd_pair *p);
-/*
- * Whether the target had the state by this hand-off before, as its log tells: then
- * that had ended, and a half that is ready came late.  1, 0 or an error.
- */
-int epd_pair_late(const struct epd_pair *p, struct epd_why *why);
+/* The caller's half. */
+static inline struct epd_half *
+epd_pair_near(struct epd_pair *p)
+{
+	return p->src.near ? &p->src : &p->dst;
+}
+/* What the source's record says of its other half: who and where that is. */
+void epd_pair_point(const struct epd_pair *p, struct epd_handoff *h);
 void epd_pair_tell(const struct epd_pair *p, struct epd_handed *out);
 
 /* The target's half: pull what the source has, and be ready. */

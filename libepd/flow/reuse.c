@@ -30,22 +30,18 @@ struct place {
 };
 
 static const struct epd_name *
-name_before(const struct finder *f, long page, struct epd_name *base)
+name_before(const struct finder *f, long page)
 {
-	if (page)
-		return f->q->name + page - 1;
-	epd_session_base(f->q->s, base);
-	return base;
+	return page ? f->q->name + page - 1 : &f->q->base;
 }
 
 static int
 name_of(const struct finder *f, long page, const struct epd_name *up,
     struct epd_name *out)
 {
-	struct epd_name base;
 
 	if (!up)
-		up = name_before(f, page, &base);
+		up = name_before(f, page);
 	return epd_seq_name(f->q, page, (uint32_t)f->t, up, out);
 }
 

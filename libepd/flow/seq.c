@@ -11,6 +11,7 @@ epd_seq_begin(struct epd_seq *q, struct epd_session *s,
     struct epd_workflow *w, struct epd_runs *runs)
 {
 	*q = (struct epd_seq){ .s = s, .w = w, .runs = runs };
+	epd_session_base(s, &q->base);
 }
 
 void

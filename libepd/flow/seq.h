@@ -1,6 +1,6 @@
 /*
- * seq.h - a sequence being worked on: a state's tokens and images, the pages
- * found for them, and a run of new pages behind those.  Not for outsiders.
+ * seq.h - a sequence being worked on: tokens, images, their pages, and a run of new
+ * ones behind those.  Not for outsiders.
  *  1. Pages hold tokens [0, rows); page i lies at page[i] for i * T < rows.
  *  2. Pages from first on are in fresh, which nobody else sees until it is
  *     published; all before are read-only mappings.  Those from taken_at on are
@@ -39,11 +39,11 @@ struct epd_seq {
 	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */
 	struct epd_run **kept;		/* computed, not to be published */
-	uint64_t found;			/* tokens whose pages were there */
-	uint64_t borrowed;		/* of them, in others' pages */
-	int given;			/* pages a caller or a peer gave are among them */
+	uint64_t found, borrowed;	/* tokens whose pages were there; in others' pages */
+	struct epd_name base;		/* parent's name of page 0 */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
+	int given;			/* a caller's or a peer's pages are among them */
 	int (*beat)(void *arg, struct epd_why *why);	/* while it computes; < 0 ends it */
 	void *beat_arg;
 	int32_t (*pos)[3];

@@ -278,6 +278,8 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 		return epd_why(why, -ENOMEM, "%s", epd_strerror(-ENOMEM));
 	s->dirfd = s->workflows = s->cache = -1;
 	s->config = *o->config;
+	s->transports = o->transports;
+	s->codecs = o->codecs;
 	s->log = o->log;
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
 	if ((rc = place(s, o, why)) < 0 ||

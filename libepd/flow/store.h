@@ -1,6 +1,5 @@
 /*
- * store.h - a directory of workflows and features, used by any number of
- * processes at once, and the names people give to what is in it.
+ * store.h - a directory of workflows and features, used by many processes at once.
  *
  *	store procs metrics	one file each
  *	w/NAME/			a workflow (see shard)
@@ -16,6 +15,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/transport.h"
 #include "feature/feature.h"
 #include "shard/shard.h"
 #include "tier/tier.h"
@@ -28,16 +28,17 @@ struct epd_store {
 	int workflows;			/* of w/ */
 	int cache;			/* of cache/ */
 	uint8_t uuid[16];
-	int read_only;			/* cannot be written */
 	struct epd_config config;
 	struct epd_log log;
+	const struct epd_transports *transports;	/* NULL: no peer can be reached */
+	const struct epd_codecs *codecs;
 	char tenant[64];
 	struct epd_metrics *metrics;
 	struct epd_procs *procs;	/* NULL when looking; so cache is -1 */
 	struct epd_features *features;
 	struct epd_memory *memory;
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
-	int indexed;
+	int indexed, read_only;		/* it cannot be written */
 	struct epd_owed *owed;		/* leases to be given back (inner.h) */
 	size_t nowed, owed_room;
 	struct epd_vain { char workflow[EPD_WORKFLOW]; unsigned n; } vain;	/* see shard */
@@ -48,6 +49,8 @@ struct epd_store_options {
 	const struct epd_config *config;
 	const char *tenant;		/* "" is the default tenant */
 	struct epd_log log;
+	const struct epd_transports *transports;	/* lent, as are codecs; or NULL */
+	const struct epd_codecs *codecs;
 	int create;			/* make it if it is not there */
 	int look;			/* no verb that changes it follows */
 	int still;			/* and nothing at all is written, though it could be */

@@ -65,7 +65,8 @@ static enum known
 of_store(const struct walk *k, const char *name)
 {
 	static const char *const ours[] = {
-		"store", "procs", "metrics", "features", "cache", "w", NULL
+		"store", "procs", "metrics", "features", "cache", "w", "serve",
+		NULL
 	};
 
 	return is_one_of(name, ours) || has_memory(k->t->s, name) ? OURS :

@@ -125,6 +125,7 @@ epd_whole_free(struct epd_whole *f)
 	epd_free((void *)(uintptr_t)f->v.links);
 	epd_free(f->row);
 	epd_free(f->strings);
+	epd_free(f->fingerprint);
 	*f = (struct epd_whole){0};
 }
 

@@ -13,7 +13,7 @@ struct epd_whole {
 	struct epd_version v;		/* as are its arrays */
 	struct epd_page_row *row;	/* where its pages are at home */
 	uint64_t rows;
-	char *strings;
+	char *strings, *fingerprint;	/* the second if it was rewritten */
 	int given;			/* its pages were, or rest on such */
 	int foreign;			/* said before they are had: they are another store's */
 };

@@ -15,16 +15,9 @@
 
 #include "base/err.h"
 #include "base/hash.h"
-
-enum { EPD_OBJECT_KV_PAGE = 1, EPD_OBJECT_STATE_SNAPSHOT = 2 };
-
-/* What a run's pages look like; all pages of a state have one shape. */
-struct epd_run_shape {
-	uint32_t kind;		/* EPD_OBJECT_KV_PAGE; others are refused */
-	uint32_t type;		/* enum epd_type of the engine */
-	uint32_t tokens;	/* a page's, T */
-	uint64_t bytes;		/* a page's */
-};
+#include "page/codec.h"
+#include "page/name.h"
+#include "page/share.h"
 
 /* Stands in the run file and in the log; both must agree. */
 struct epd_page_entry {
@@ -99,22 +92,6 @@ int epd_run_link(int fromfd, uint64_t run, int dirfd, uint64_t as);
 /* Call fn for each published run in dirfd with its size in bytes. */
 int epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
     void *arg);
-/* Remove what writers that died left where a file needs a name.  Their count. */
-int epd_run_sweep(int dirfd);
-
-/* An image that reaches into a page: at is its first token less the page's first, and may be negative. */
-struct epd_page_image {
-	int64_t at;
-	struct epd_name fp;
-};
-
-/* The parent's name of page 0: everything but tokens that decides bytes. */
-void epd_page_base(struct epd_name *out, uint32_t arithmetic,
-    const char *numeric, const struct epd_name *model,
-    const struct epd_run_shape *shape);
-/* Of n tokens after parent; images ascending. */
-void epd_page_name(struct epd_name *out, const struct epd_name *parent,
-    const int32_t *ids, size_t n, const struct epd_page_image *image,
-    size_t nimages);
+int epd_run_sweep(int dirfd);	/* what writers that died left with a name; a count */
 
 #endif

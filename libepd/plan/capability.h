@@ -24,6 +24,10 @@ enum epd_capable {
 	EPD_CAN_LOCAL = 1, EPD_CAN_REMOTE = 2, EPD_CAN_READ = 4,
 	EPD_CAN_WRITE = 8, EPD_CAN_NOTIFY = 16, EPD_CAN_CANCEL = 32,
 	EPD_CAN_RETRY = 64,	/* idempotent: done again after a part it gives the same */
+	EPD_CAN_STAGE = 128,	/* may be a leg within a machine of a staged path */
+	EPD_USES_NIC = 256,	/* between machines its bytes count as the NIC's */
+	EPD_USES_QP = 512,	/* takes a queue pair and a completion queue */
+	EPD_HAS_RAILS = 1024,	/* devices to choose from, by a mask */
 };
 enum epd_registration {
 	EPD_REG_NONE, EPD_REG_TRANSFER, EPD_REG_LASTING, EPD_REG_HANDLE,
@@ -42,13 +46,17 @@ struct epd_capability {
 	uint8_t registration, completion, peer_failure;
 	uint32_t flags;			/* enum epd_capable */
 	uint32_t max_sge;
-	uint64_t pairs;			/* EPD_PAIR */
+	uint64_t pairs;			/* EPD_PAIR, as the bytes go */
+	uint64_t bounced;		/* of pairs: only by copies of its own on the way */
 	uint64_t required_alignment;	/* 0, 1: none */
 	uint64_t max_transfer_bytes;	/* 0: no limit */
 	uint64_t generation;		/* of its registration */
 	uint32_t qos_classes;		/* bit p: priority p is told apart by hardware */
 	uint32_t pools;			/* of queue pairs */
 };
+
+/* What is known of a backend without asking it.  Fails: -ENOENT, nothing is. */
+int epd_capability_default(struct epd_capability *out, enum epd_backend b);
 
 enum epd_health { EPD_HEALTH_UNKNOWN, EPD_HEALTHY, EPD_DEGRADED, EPD_DOWN };
 

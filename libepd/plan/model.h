@@ -16,7 +16,7 @@
 
 enum {
 	EPD_PLAN_STAGES = 5,		/* device, host, network, host, device */
-	EPD_PLAN_DEPENDS = 8,
+	EPD_PLAN_DEPENDS = 12,
 	EPD_PLAN_CANDIDATES = 12,	/* that are ranked */
 	EPD_PLAN_REJECTED = 40,
 };
@@ -73,9 +73,11 @@ struct epd_plan {
 	uint8_t path_kind, role, nstages, ndepends;
 	uint8_t shape;			/* the template it was made by */
 	uint8_t lossy;
+	uint8_t remote;			/* it leads to another machine */
 	uint16_t policy;		/* rule that matched, 0: the default one */
 	uint32_t attempt;		/* from 1 */
 	uint64_t id, parent;		/* parent: of a stage's own plan */
+	uint64_t alignment;		/* a power of two that its offsets and length have */
 	uint64_t reasons;		/* bit r: enum epd_reason */
 	uint64_t cost_ns;		/* what it is ranked by */
 	struct epd_charge charge;

@@ -24,6 +24,7 @@
 #include "shard/handoff.h"
 #include "shard/lease.h"
 #include "shard/mend.h"
+#include "shard/parcel.h"
 #include "shard/release.h"
 #include "shard/types.h"
 #include "shard/unmake.h"
@@ -100,8 +101,7 @@ int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
 
-/* All that is published is durable, though sync is 0: what rests on it may be. */
-int epd_shard_sync(struct epd_shard *s, struct epd_why *why);
+int epd_shard_sync(struct epd_shard *s, struct epd_why *why);	/* all is durable, though sync is 0 */
 /* Write a checkpoint now and start a new segment. */
 int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
 /* The log's records as they lie, oldest kept first. */

@@ -57,8 +57,9 @@ in_s(unsigned s)
 /* ---- the server ---- */
 
 static int
-begin(void *arg, struct epd_guest **out, struct epd_why *w)
+begin(void *arg, int near, struct epd_guest **out, struct epd_why *w)
 {
+	(void)near;
 	(void)w;
 	*out = arg;
 	return 0;

@@ -1,12 +1,14 @@
 """transfer.py - bytes a second between two processes, against iperf3's one stream."""
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import time
 
 from harness import median, turns
+from peers.mooncake import Engine
 
 BLOCKS = dict(tcp_64k=(65536, 16), tcp_1m=(1048576, 4))
 SECONDS = "0.7"
@@ -62,6 +64,27 @@ def against_iperf(b, figure):
                   bar, rate=True)
 
 
+def against_mooncake(b):
+    """The same blocks by Mooncake's transfer engine over TCP, one thread."""
+    try:
+        peer = Engine(b.peers, b.others, b.tmp)
+    except (OSError, subprocess.SubprocessError, RuntimeError) as e:
+        for name in BLOCKS:
+            b.skip(name + "_mooncake", f"no mooncake ({e}); make bench-peers "
+                   "installs it, and it needs root")
+        return
+    try:
+        for name, (block, depth) in BLOCKS.items():
+            for op in ("read", "write"):
+                got = turns(b.rounds,
+                            own=lambda: rate(b, op, block, depth, 1),
+                            peer=lambda: peer.rate(op, block, depth))
+                b.against(f"{name}_mooncake_{op}", "GB/s", got["own"],
+                          "mooncake", got["peer"], ">= 2", rate=True)
+    finally:
+        peer.close()
+
+
 def checksum(b):
     for name, (block, depth) in BLOCKS.items():
         for op in ("read", "write"):
@@ -81,6 +104,58 @@ def shm(b):
     b.emit("shm_page", median(us), "us", None, None, None, None, len(us))
 
 
-FIGURES = dict(tcp_64k=lambda b: against_iperf(b, "tcp_64k"),
+def handoff_delta(b):
+    """Bytes moved to a peer that has the prefix, against those of the state."""
+    text = " ".join(str(i) for i in range(700))
+    there = os.path.join(b.tmp, "there")
+    server = subprocess.Popen(
+        ["epd-serve", "--role", "data", "--store", there, "--listen",
+         "tcp://127.0.0.1:0"], env=b.env(), stdout=subprocess.PIPE, text=True)
+    b.others.servers.add(server.pid)
+    try:
+        address = server.stdout.readline().strip()
+        b.run("epd-prefill", "--store", there, "-p", text)
+        s = b.run("epd-prefill", "-p", text).strip()
+        b.run("epd-decode", "-n", "100", s)
+        state = json.loads(b.run("epd-state", "show", "-j", s))
+        sizes = [p["bytes"] for p in state["kv_pages"]]
+        b.run("epd-handoff", "--to", address, s)
+        moved = float(re.search(r"^epd_transfer_tcp_bytes ([0-9.e+]+)",
+                                b.run("epd-state", "metrics"), re.M)[1])
+    finally:
+        server.kill()
+        server.wait()
+        b.others.servers.discard(server.pid)
+    shared = len(sizes) - round(moved / sizes[0])
+    b.emit("handoff_delta", moved, "bytes", "all its pages", sum(sizes),
+           moved / sum(sizes), None, 1)
+    b.emit("handoff_delta_pages", round(moved / sizes[0]), "pages",
+           "those the peer lacks", len(sizes) - shared,
+           moved / sizes[0] / max(1, len(sizes) - shared), "<= 1.0", 1)
+
+
+def fetched(b, mode, pages=64, page=1 << 20):
+    return b.works(b.tool("peer"), mode, str(pages), str(page), SECONDS)[0]
+
+
+def peer_fetch(b):
+    """Pages from a store into another, named and summed, against the wire."""
+    got = turns(b.rounds, store=lambda: fetched(b, "disabled")["rate"],
+                wire=lambda: rate(b, "read", *BLOCKS["tcp_1m"], checksum=1))
+    b.against("peer_fetch", "GB/s", got["store"], "the same bytes on the wire",
+              got["wire"], None, rate=True)
+
+
+def plan_shadow(b):
+    """Submitting with a plan made and compared beside it, against without."""
+    got = turns(3 * b.rounds,
+                on=lambda: 1 / fetched(b, "shadow", 1, 65536)["us"],
+                off=lambda: 1 / fetched(b, "disabled", 1, 65536)["us"])
+    b.against("plan_shadow", "fetches/us", got["on"], "disabled", got["off"],
+              ">= 0.98", rate=True)
+
+
+FIGURES = dict(handoff_delta=handoff_delta, peer_fetch=peer_fetch,
+               plan_shadow=plan_shadow, tcp_64k=lambda b: against_iperf(b, "tcp_64k"),
                tcp_1m=lambda b: against_iperf(b, "tcp_1m"),
-               tcp_checksum=checksum, shm_copy_bytes=shm)
+               tcp_mooncake=against_mooncake, tcp_checksum=checksum, shm_copy_bytes=shm)

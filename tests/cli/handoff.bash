@@ -12,6 +12,7 @@ handoff_kills() {
 	base=$(runs)
 	for i in $(seq "$kills"); do
 		b=$(epd-fork "$s")
+		: >out
 		epd-handoff "$b" "t$((i % 7))" >out 2>/dev/null &
 		pid=$!
 		sleep "0.00$((RANDOM % 10))$((RANDOM % 10))"

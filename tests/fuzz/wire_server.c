@@ -20,8 +20,9 @@ static struct epd_extent extent[3];
 static struct epd_server *server[2];
 
 static int
-begin(void *arg, struct epd_guest **out, struct epd_why *why)
+begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
 {
+	(void)near;
 	(void)why;
 	guests++;
 	*out = arg;

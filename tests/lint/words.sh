@@ -5,7 +5,7 @@ cd "${1:-.}" || exit 2
 bad=0
 if command -v shellcheck >/dev/null; then
 	# shellcheck disable=SC2046
-	shellcheck -s sh tests/*.sh tests/lint/*.sh examples/*.sh .ci/run || bad=1
+	shellcheck -s sh tests/*.sh tests/lint/*.sh tests/rxe/*.sh examples/*.sh .ci/run || bad=1
 	shellcheck -s bash tests/run completions/epd.bash || bad=1
 else
 	echo 'shellcheck is absent: scripts not looked at' >&2

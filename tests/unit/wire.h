@@ -83,8 +83,9 @@ wire_see(void)
 }
 
 static int
-wire_begin(void *arg, struct epd_guest **out, struct epd_why *why)
+wire_begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
 {
+	(void)near;
 	struct wire_host *h = arg;
 	struct epd_guest *g = epd_calloc(1, sizeof *g);
 

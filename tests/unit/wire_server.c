@@ -4,7 +4,7 @@
  */
 #include "tests/unit/wire_proxy.h"
 #include "transport/frame.h"
-#include "transport/session.h"
+#include "transport/client.h"
 
 #define ADDRESS "tcp://127.0.0.1:0"
 
@@ -345,7 +345,7 @@ TEST(byte_by_byte)
 	struct epd_frame f = { .verb = EPD_WIRE_CALL, .id = 2, .status =
 		WIRE_ECHO, .body = 1000 };
 	uint8_t head[EPD_FRAME];
-	struct epd_session *s;
+	struct epd_client *s;
 	struct epd_peer peer = { .deadline_ns = wire_in(5000) };
 	uint64_t begun = epd_clock_boot_ns();
 	int fd, i = 0;
@@ -358,15 +358,15 @@ TEST(byte_by_byte)
 	close(fd);
 	/* The same of a guest, in the middle of a question. */
 	peer.address = at();
-	CHECK_INT(epd_session_open(&s, &peer, EPD_AT_TCP, &wire_why), 0);
+	CHECK_INT(epd_client_open(&s, &peer, EPD_AT_TCP, &wire_why), 0);
 	epd_frame_pack(head, &f);
 	begun = epd_clock_boot_ns();
-	CHECK(send(epd_session_fd(s), head, sizeof head, MSG_NOSIGNAL) == 48);
-	for (i = 0; i < 100 && !hung_up(epd_session_fd(s), 20); i++)
-		if (send(epd_session_fd(s), "E", 1, MSG_NOSIGNAL) != 1)
+	CHECK(send(epd_client_fd(s), head, sizeof head, MSG_NOSIGNAL) == 48);
+	for (i = 0; i < 100 && !hung_up(epd_client_fd(s), 20); i++)
+		if (send(epd_client_fd(s), "E", 1, MSG_NOSIGNAL) != 1)
 			break;
 	CHECK(i < 40 && ms_since(begun) < 1500);
-	epd_session_close(s);
+	epd_client_close(s);
 	CHECK(wire_settles(&w, 1000));
 	CHECK(is_served());
 	wire_stop(&w);
@@ -447,16 +447,16 @@ lie(const struct epd_frame *f, size_t more)
 	static const uint8_t zero[4096];
 	struct epd_peer peer = { .address = at(), .deadline_ns = wire_in(5000) };
 	uint8_t head[EPD_FRAME];
-	struct epd_session *s;
+	struct epd_client *s;
 	int ok;
 
-	if (epd_session_open(&s, &peer, EPD_AT_TCP, NULL))
+	if (epd_client_open(&s, &peer, EPD_AT_TCP, NULL))
 		return 0;
 	epd_frame_pack(head, f);
-	ok = send(epd_session_fd(s), head, sizeof head, MSG_NOSIGNAL) == 48 &&
-	    (!more || send(epd_session_fd(s), zero, more, MSG_NOSIGNAL) > 0) &&
-	    hung_up(epd_session_fd(s), 2000);
-	epd_session_close(s);
+	ok = send(epd_client_fd(s), head, sizeof head, MSG_NOSIGNAL) == 48 &&
+	    (!more || send(epd_client_fd(s), zero, more, MSG_NOSIGNAL) > 0) &&
+	    hung_up(epd_client_fd(s), 2000);
+	epd_client_close(s);
 	return ok;
 }
 

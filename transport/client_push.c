@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/hash.h"
-#include "transport/session_in.h"
+#include "transport/client_in.h"
 
 enum { VECTORS = 48, ENOUGH = 1 << 20 };
 
@@ -32,7 +32,7 @@ add(struct batch *b, const void *p, uint64_t n)
 }
 
 static uint64_t
-frame_bytes(const struct epd_session *s, const struct epd_ask *a)
+frame_bytes(const struct epd_client *s, const struct epd_ask *a)
 {
 	uint64_t n = a->nhead + a->body.n;
 
@@ -43,7 +43,7 @@ frame_bytes(const struct epd_session *s, const struct epd_ask *a)
 
 /* The number of a frame is taken as it goes out, not as it is put. */
 static void
-seal(struct epd_session *s, struct epd_ask *a)
+seal(struct epd_client *s, struct epd_ask *a)
 {
 	struct epd_frame f = { .verb = (uint16_t)a->verb, .id = a->id,
 		.status = a->status };
@@ -70,7 +70,7 @@ add_data(struct batch *b, const struct epd_ask *a, uint64_t at, uint64_t n)
 
 /* The sum of one stretch more of block n; its bytes may not be ours any more. */
 static void
-sum_more(struct epd_session *s, const struct epd_ask *a, uint64_t at, uint64_t size)
+sum_more(struct epd_client *s, const struct epd_ask *a, uint64_t at, uint64_t size)
 {
 	const uint64_t left = size - s->sum_to;
 	const uint64_t n = left < EPD_FRAME_STRETCH ? left : EPD_FRAME_STRETCH;
@@ -90,7 +90,7 @@ sum_more(struct epd_session *s, const struct epd_ask *a, uint64_t at, uint64_t s
 
 /* A stretch of a block, or its sum; done is what of the bulk on the wire has gone. */
 static void
-add_block(struct epd_session *s, struct batch *b, const struct epd_ask *a,
+add_block(struct epd_client *s, struct batch *b, const struct epd_ask *a,
     uint64_t done)
 {
 	const uint64_t each = EPD_FRAME_BLOCK + EPD_FRAME_SUM;
@@ -119,7 +119,7 @@ add_block(struct epd_session *s, struct batch *b, const struct epd_ask *a,
 
 /* Lay out one question from byte `from` on; 1 if all of it. */
 static int
-add_frame(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t from)
+add_frame(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t from)
 {
 	const uint64_t small = a->nhead + a->body.n, before = b->bytes;
 
@@ -145,10 +145,10 @@ add_frame(struct epd_session *s, struct batch *b, struct epd_ask *a, uint64_t fr
 
 /* k bytes went out. */
 static void
-advance(struct epd_session *s, uint64_t k)
+advance(struct epd_client *s, uint64_t k)
 {
 	while (k) {
-		struct epd_ask *a = epd_session_at(s, s->out);
+		struct epd_ask *a = epd_client_at(s, s->out);
 		const uint64_t left = a->state == EPD_ASK_GONE ? 0 :
 		    frame_bytes(s, a) - s->sent;
 
@@ -164,12 +164,12 @@ advance(struct epd_session *s, uint64_t k)
 
 /* What goes out next; 0: it ends within a frame. */
 static int
-gather(struct epd_session *s, struct batch *b)
+gather(struct epd_client *s, struct batch *b)
 {
 	b->n = 0;
 	b->bytes = 0;
 	for (uint32_t i = s->out; i != s->end; i++) {
-		struct epd_ask *a = epd_session_at(s, i);
+		struct epd_ask *a = epd_client_at(s, i);
 
 		if (a->state == EPD_ASK_GONE)
 			continue;
@@ -184,7 +184,7 @@ gather(struct epd_session *s, struct batch *b)
 }
 
 int
-epd_session_push(struct epd_session *s)
+epd_client_push(struct epd_client *s)
 {
 	struct batch b;
 
@@ -194,7 +194,7 @@ epd_session_push(struct epd_session *s)
 		int more;
 
 		while (s->out != s->end &&
-		    epd_session_at(s, s->out)->state == EPD_ASK_GONE)
+		    epd_client_at(s, s->out)->state == EPD_ASK_GONE)
 			s->out++;
 		if (s->out == s->end)
 			return 0;
@@ -207,6 +207,6 @@ epd_session_push(struct epd_session *s)
 		else if (errno == EAGAIN)
 			return 0;
 		else if (errno != EINTR)
-			return epd_session_fail(s, EPD_EPEER, strerror(errno));
+			return epd_client_fail(s, EPD_EPEER, strerror(errno));
 	}
 }

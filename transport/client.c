@@ -1,8 +1,8 @@
 /*
- * session.c - a session's life, its calls and moves; session_in.h draws it.
+ * session.c - a session's life, its calls and moves; client_in.h draws it.
  * Both ways are served whenever it waits, so that neither end waits for the other.
  */
-#include "transport/session.h"
+#include "transport/client.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,16 +12,16 @@
 
 #include "base/alloc.h"
 #include "transport/hello.h"
-#include "transport/session_in.h"
+#include "transport/client_in.h"
 
 /* Questions that may wait in us before they are sent unasked. */
 enum { HELD = 8 };
 
 int
-epd_session_open(struct epd_session **out, const struct epd_peer *peer, int which,
+epd_client_open(struct epd_client **out, const struct epd_peer *peer, int which,
     struct epd_why *why)
 {
-	struct epd_session *s;
+	struct epd_client *s;
 	struct epd_address a;
 	int rc = epd_address_parse(&a, peer->address, which, why);
 
@@ -37,7 +37,7 @@ epd_session_open(struct epd_session **out, const struct epd_peer *peer, int whic
 	rc = s->in.fd < 0 ? s->in.fd : epd_hello_client(&s->in, &s->auth, &a,
 	    peer, why);
 	if (rc) {
-		epd_session_close(s);
+		epd_client_close(s);
 		return rc;
 	}
 	s->next_id = 2;			/* hello's were 0 and 1 */
@@ -46,7 +46,7 @@ epd_session_open(struct epd_session **out, const struct epd_peer *peer, int whic
 }
 
 void
-epd_session_close(struct epd_session *s)
+epd_client_close(struct epd_client *s)
 {
 	if (!s)
 		return;
@@ -59,7 +59,7 @@ epd_session_close(struct epd_session *s)
 }
 
 int
-epd_session_fd(const struct epd_session *s)
+epd_client_fd(const struct epd_client *s)
 {
 	return s->in.fd;
 }
@@ -73,16 +73,16 @@ is_move(const struct epd_ask *a)
 }
 
 static void
-tell(struct epd_session *s, uint64_t tag, int rc, uint64_t bytes)
+tell(struct epd_client *s, uint64_t tag, int rc, uint64_t bytes)
 {
-	s->done[s->ndone++ % EPD_SESSION_RING] = (struct epd_piece_done){
+	s->done[s->ndone++ % EPD_CLIENT_RING] = (struct epd_piece_done){
 	    tag, rc, bytes };
 }
 
 void
-epd_session_pop(struct epd_session *s)
+epd_client_pop(struct epd_client *s)
 {
-	const struct epd_ask *a = epd_session_at(s, s->first++);
+	const struct epd_ask *a = epd_client_at(s, s->first++);
 
 	if (!is_move(a) || a->state == EPD_ASK_GONE)
 		return;
@@ -94,32 +94,32 @@ epd_session_pop(struct epd_session *s)
 }
 
 int
-epd_session_fail(struct epd_session *s, int rc, const char *what)
+epd_client_fail(struct epd_client *s, int rc, const char *what)
 {
 	s->rc = rc;
 	epd_why(&s->why, rc, "%s", what);
 	while (s->first != s->end) {
-		struct epd_ask *a = epd_session_at(s, s->first);
+		struct epd_ask *a = epd_client_at(s, s->first);
 
 		/* A sum that was wrong is the graver. */
 		if (!a->rc)
 			a->rc = rc;
-		epd_session_pop(s);
+		epd_client_pop(s);
 	}
 	s->out = s->end;
 	return rc;
 }
 
 static int
-is_failed(const struct epd_session *s, struct epd_why *why)
+is_failed(const struct epd_client *s, struct epd_why *why)
 {
 	return s->rc ? epd_why(why, s->rc, "%s", s->why.text) : 0;
 }
 
 static struct epd_ask *
-add(struct epd_session *s, enum epd_wire_verb verb)
+add(struct epd_client *s, enum epd_wire_verb verb)
 {
-	struct epd_ask *a = epd_session_at(s, s->end++);
+	struct epd_ask *a = epd_client_at(s, s->end++);
 
 	memset(a, 0, sizeof *a);
 	a->verb = verb;
@@ -129,7 +129,7 @@ add(struct epd_session *s, enum epd_wire_verb verb)
 }
 
 static uint32_t
-untold(const struct epd_session *s)
+untold(const struct epd_client *s)
 {
 	return s->ndone - s->told;
 }
@@ -139,13 +139,13 @@ untold(const struct epd_session *s)
  * wait it goes on to enough.
  */
 static int
-pump(struct epd_session *s, uint32_t least, uint32_t enough, uint64_t deadline_ns)
+pump(struct epd_client *s, uint32_t least, uint32_t enough, uint64_t deadline_ns)
 {
 	for (;;) {
-		int rc = epd_session_push(s);
+		int rc = epd_client_push(s);
 
 		if (!rc)
-			rc = epd_session_pull(s, enough);
+			rc = epd_client_pull(s, enough);
 		if (rc != -EAGAIN || s->answered || untold(s) >= least)
 			return rc == -EAGAIN ? 0 : rc;
 		rc = epd_stream_poll(s->in.fd, (short)(POLLIN |
@@ -153,7 +153,7 @@ pump(struct epd_session *s, uint32_t least, uint32_t enough, uint64_t deadline_n
 		if (rc == EPD_ETIMEOUT)
 			return rc;
 		if (rc)
-			return epd_session_fail(s, rc, rc == EPD_EPEER ?
+			return epd_client_fail(s, rc, rc == EPD_EPEER ?
 			    "the connection is lost" : epd_strerror(rc));
 	}
 }
@@ -162,7 +162,7 @@ pump(struct epd_session *s, uint32_t least, uint32_t enough, uint64_t deadline_n
 
 /* The answer, or how it failed; what a peer says is not trusted to be text. */
 static int
-hear(struct epd_session *s, struct epd_buf *answer, struct epd_why *why)
+hear(struct epd_client *s, struct epd_buf *answer, struct epd_why *why)
 {
 	const size_t had = answer ? answer->n : 0;
 
@@ -179,9 +179,8 @@ hear(struct epd_session *s, struct epd_buf *answer, struct epd_why *why)
 }
 
 static int
-put(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
-    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
-    struct epd_why *why)
+begin(struct epd_client *s, enum epd_wire_verb verb, int32_t status,
+    struct epd_span ask, struct epd_why *why)
 {
 	struct epd_ask *a;
 	int rc = is_failed(s, why);
@@ -194,26 +193,60 @@ put(struct epd_session *s, enum epd_wire_verb verb, int32_t status,
 	a = add(s, verb);
 	a->status = status;
 	a->body = ask;
-	rc = pump(s, UINT32_MAX, UINT32_MAX, deadline_ns);
+	return 0;
+}
+
+int
+epd_client_ask_begin(struct epd_client *s, enum epd_wire_verb verb,
+    struct epd_span ask, struct epd_why *why)
+{
+	int rc = begin(s, verb, 0, ask, why);
+
+	if (!rc && epd_client_push(s))
+		rc = is_failed(s, why);
+	return rc;
+}
+
+int
+epd_client_ask_end(struct epd_client *s, struct epd_buf *answer,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	int rc = s->rc || s->answered ? 0 :
+	    pump(s, UINT32_MAX, UINT32_MAX, deadline_ns);
+
 	if (s->answered) {
 		s->answered = 0;
 		return hear(s, answer, why);
 	}
-	if (rc == EPD_ETIMEOUT)
-		epd_session_fail(s, rc, "no answer came in time");
+	return rc == EPD_ETIMEOUT ? 1 : is_failed(s, why);
+}
+
+static int
+put(struct epd_client *s, enum epd_wire_verb verb, int32_t status,
+    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	int rc = begin(s, verb, status, ask, why);
+
+	if (rc)
+		return rc;
+	rc = epd_client_ask_end(s, answer, deadline_ns, why);
+	if (rc != 1)
+		return rc;
+	epd_client_fail(s, EPD_ETIMEOUT, "no answer came in time");
 	return is_failed(s, why);
 }
 
 int
-epd_session_call(struct epd_session *s, uint16_t verb, struct epd_span ask,
+epd_client_call(struct epd_client *s, uint16_t verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
 	return put(s, EPD_WIRE_CALL, verb, ask, answer, deadline_ns, why);
 }
 
 int
-epd_session_ask(struct epd_session *s, enum epd_wire_verb verb, struct epd_span ask,
-    struct epd_buf *answer, struct epd_session_files *files, uint64_t deadline_ns,
+epd_client_ask(struct epd_client *s, enum epd_wire_verb verb, struct epd_span ask,
+    struct epd_buf *answer, struct epd_client_files *files, uint64_t deadline_ns,
     struct epd_why *why)
 {
 	int rc;
@@ -234,7 +267,7 @@ epd_session_ask(struct epd_session *s, enum epd_wire_verb verb, struct epd_span 
 }
 
 int
-epd_session_shut(struct epd_session *s, uint64_t window, uint64_t deadline_ns,
+epd_client_shut(struct epd_client *s, uint64_t window, uint64_t deadline_ns,
     struct epd_why *why)
 {
 	uint8_t ask[8];
@@ -248,19 +281,19 @@ epd_session_shut(struct epd_session *s, uint64_t window, uint64_t deadline_ns,
 /* ---- moves ---- */
 
 static int
-is_full(const struct epd_session *s)
+is_full(const struct epd_client *s)
 {
-	return s->moves + untold(s) >= EPD_SESSION_MOVES;
+	return s->moves + untold(s) >= EPD_CLIENT_MOVES;
 }
 
 int
-epd_session_room(const struct epd_session *s)
+epd_client_room(const struct epd_client *s)
 {
 	return !is_full(s);
 }
 
 int
-epd_session_done(struct epd_session *s, const struct epd_piece_done *done)
+epd_client_done(struct epd_client *s, const struct epd_piece_done *done)
 {
 	if (is_full(s))
 		return -EAGAIN;
@@ -269,7 +302,7 @@ epd_session_done(struct epd_session *s, const struct epd_piece_done *done)
 }
 
 int
-epd_session_submit(struct epd_session *s, const struct epd_piece *piece,
+epd_client_submit(struct epd_client *s, const struct epd_piece *piece,
     struct epd_why *why)
 {
 	struct epd_frame_range range = { piece->window, piece->offset,
@@ -295,12 +328,12 @@ epd_session_submit(struct epd_session *s, const struct epd_piece *piece,
 	s->moves++;
 	/* Whoever puts many has them go out together. */
 	if (s->end - s->out >= HELD || s->moves == 1)
-		epd_session_push(s);
+		epd_client_push(s);
 	return 0;
 }
 
 int
-epd_session_wait(struct epd_session *s, struct epd_piece_done *done, int max,
+epd_client_wait(struct epd_client *s, struct epd_piece_done *done, int max,
     uint64_t deadline_ns, struct epd_why *why)
 {
 	/* Not all that there are: the other end would have nothing to do. */
@@ -314,7 +347,7 @@ epd_session_wait(struct epd_session *s, struct epd_piece_done *done, int max,
 	if (s->moves > s->off && !s->rc)
 		rc = pump(s, 1, enough, deadline_ns);
 	while (n < max && untold(s))
-		done[n++] = s->done[s->told++ % EPD_SESSION_RING];
+		done[n++] = s->done[s->told++ % EPD_CLIENT_RING];
 	if (n)
 		return n;
 	if (s->rc)
@@ -324,10 +357,10 @@ epd_session_wait(struct epd_session *s, struct epd_piece_done *done, int max,
 }
 
 int
-epd_session_cancel(struct epd_session *s, uint64_t tag)
+epd_client_cancel(struct epd_client *s, uint64_t tag)
 {
 	for (uint32_t i = s->first; i != s->end; i++) {
-		struct epd_ask *a = epd_session_at(s, i);
+		struct epd_ask *a = epd_client_at(s, i);
 		const int begun = i - s->first < s->out - s->first ||
 		    (i == s->out && s->sent);
 

@@ -1,5 +1,5 @@
 /*
- * session_in.h - a session's insides.
+ * client_in.h - a session's insides.
  *
  * Questions stand in a ring in the order in which they were put and are answered.
  * Those before `out` have been sent, the one at `out` perhaps in part:
@@ -7,21 +7,21 @@
  *	first ...... out ...... end
  *	awaited      to be sent
  *
- * 1. No more than EPD_SESSION_MOVES moves are in the ring or done and untold; one
+ * 1. No more than EPD_CLIENT_MOVES moves are in the ring or done and untold; one
  *    more place is for the question that a call waits for.
  * 2. Memory of a move is touched until it is put among those done, no longer.
  * 3. Once rc is set the ring is empty and nothing is read or written.
  */
-#ifndef TRANSPORT_SESSION_IN_H
-#define TRANSPORT_SESSION_IN_H
+#ifndef TRANSPORT_CLIENT_IN_H
+#define TRANSPORT_CLIENT_IN_H
 
 #include "base/err.h"
 #include "base/hash.h"
 #include "transport/auth.h"
-#include "transport/session.h"
+#include "transport/client.h"
 #include "transport/stream.h"
 
-enum { EPD_SESSION_RING = 512 };	/* places; a power of two above MOVES */
+enum { EPD_CLIENT_RING = 512 };	/* places; a power of two above MOVES */
 
 enum epd_ask_state { EPD_ASK_LIVE, EPD_ASK_OFF, EPD_ASK_GONE };
 
@@ -44,14 +44,14 @@ struct epd_ask {
 /* What is being received. */
 enum epd_pull_at { EPD_AT_HEAD, EPD_AT_BODY, EPD_AT_BULK, EPD_AT_SUM };
 
-struct epd_session {
+struct epd_client {
 	struct epd_stream in;
 	struct epd_auth auth;
 	int summed, rc;
 	struct epd_why why;
 	uint64_t next_id;
 
-	struct epd_ask ring[EPD_SESSION_RING];
+	struct epd_ask ring[EPD_CLIENT_RING];
 	uint32_t first, out, end;	/* count on; places modulo the ring */
 	uint32_t moves, off;		/* in the ring; of them called off */
 
@@ -73,28 +73,28 @@ struct epd_session {
 	int answered, answer_rc;
 	struct epd_buf answer;
 
-	struct epd_piece_done done[EPD_SESSION_RING];
+	struct epd_piece_done done[EPD_CLIENT_RING];
 	uint32_t told, ndone;		/* count on */
 	uint8_t sink[16384];
 };
 
 static inline struct epd_ask *
-epd_session_at(struct epd_session *s, uint32_t i)
+epd_client_at(struct epd_client *s, uint32_t i)
 {
-	return &s->ring[i % EPD_SESSION_RING];
+	return &s->ring[i % EPD_CLIENT_RING];
 }
 
 /* It failed: all moves are done with it.  Returns rc. */
-int epd_session_fail(struct epd_session *s, int rc, const char *what);
+int epd_client_fail(struct epd_client *s, int rc, const char *what);
 /* Put the first question of the ring away: a move is done. */
-void epd_session_pop(struct epd_session *s);
+void epd_client_pop(struct epd_client *s);
 
-/* Send what can be sent now.  Fails: as epd_session_fail, which it has called. */
-int epd_session_push(struct epd_session *s);
+/* Send what can be sent now.  Fails: as epd_client_fail, which it has called. */
+int epd_client_push(struct epd_client *s);
 /*
  * Receive what is there, until enough moves are done and untold or the call is
  * answered.  Fails: -EAGAIN (no more is there), or as push.
  */
-int epd_session_pull(struct epd_session *s, uint32_t enough);
+int epd_client_pull(struct epd_client *s, uint32_t enough);
 
 #endif

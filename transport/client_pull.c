@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "transport/session_in.h"
+#include "transport/client_in.h"
 
 static struct epd_ask *
-awaited(struct epd_session *s)
+awaited(struct epd_client *s)
 {
 	while (s->first != s->out &&
-	    epd_session_at(s, s->first)->state == EPD_ASK_GONE)
+	    epd_client_at(s, s->first)->state == EPD_ASK_GONE)
 		s->first++;
-	return s->first == s->out ? NULL : epd_session_at(s, s->first);
+	return s->first == s->out ? NULL : epd_client_at(s, s->first);
 }
 
 static int
@@ -25,9 +25,9 @@ is_move(const struct epd_ask *a)
 }
 
 static int
-lies(struct epd_session *s, const char *how)
+lies(struct epd_client *s, const char *how)
 {
-	return epd_session_fail(s, EPD_EPEER, how);
+	return epd_client_fail(s, EPD_EPEER, how);
 }
 
 /*
@@ -35,7 +35,7 @@ lies(struct epd_session *s, const char *how)
  * copied once more.
  */
 static size_t
-ahead(const struct epd_session *s, const struct epd_ask *a, uint64_t n)
+ahead(const struct epd_client *s, const struct epd_ask *a, uint64_t n)
 {
 	const int in_bulk = s->at == EPD_AT_BULK || s->at == EPD_AT_SUM;
 	const uint64_t so_far = s->at == EPD_AT_SUM ? s->bulk : s->got + n;
@@ -50,7 +50,7 @@ ahead(const struct epd_session *s, const struct epd_ask *a, uint64_t n)
 
 /* The head is there: does it answer what was asked? */
 static int
-look_at_head(struct epd_session *s)
+look_at_head(struct epd_client *s)
 {
 	const struct epd_ask *a = awaited(s);
 	struct epd_frame *f = &s->frame;
@@ -67,7 +67,7 @@ look_at_head(struct epd_session *s)
 		return lies(s, "an answer came that is not to the question");
 	s->body.n = 0;
 	if (!epd_buf_add(&s->body, f->body))
-		return epd_session_fail(s, -ENOMEM, "no memory for an answer");
+		return epd_client_fail(s, -ENOMEM, "no memory for an answer");
 	s->at = EPD_AT_BODY;
 	s->got = 0;
 	return 0;
@@ -75,7 +75,7 @@ look_at_head(struct epd_session *s)
 
 /* The answer to what a call waits for. */
 static void
-answer(struct epd_session *s)
+answer(struct epd_client *s)
 {
 	struct epd_buf b = s->answer;
 
@@ -86,21 +86,21 @@ answer(struct epd_session *s)
 }
 
 static void
-finish(struct epd_session *s)
+finish(struct epd_client *s)
 {
 	s->at = EPD_AT_HEAD;
 	s->got = s->bulk = 0;
-	epd_session_pop(s);
+	epd_client_pop(s);
 }
 
 /* Head and body are there. */
 static int
-look_at_body(struct epd_session *s)
+look_at_body(struct epd_client *s)
 {
 	struct epd_ask *a = awaited(s);
 
 	if (epd_auth_open(&s->auth, s->head, epd_span(s->body.p, s->body.n)))
-		return epd_session_fail(s, EPD_EAUTH,
+		return epd_client_fail(s, EPD_EAUTH,
 		    "a frame came that is not the server's");
 	if (s->frame.bulk) {
 		s->at = EPD_AT_BULK;
@@ -127,7 +127,7 @@ look_at_body(struct epd_session *s)
 
 /* A block has come whole, and its sum. */
 static void
-look_at_sum(struct epd_session *s, struct epd_ask *a)
+look_at_sum(struct epd_client *s, struct epd_ask *a)
 {
 	struct epd_cur c = epd_cur(epd_span(s->tail, sizeof s->tail));
 
@@ -145,7 +145,7 @@ look_at_sum(struct epd_session *s, struct epd_ask *a)
 
 /* Bytes of bulk until something else comes, and where they go. */
 static uint64_t
-next_bulk(struct epd_session *s, struct epd_ask *a, void **to)
+next_bulk(struct epd_client *s, struct epd_ask *a, void **to)
 {
 	uint64_t n = a->piece.bytes - s->got;
 
@@ -161,7 +161,7 @@ next_bulk(struct epd_session *s, struct epd_ask *a, void **to)
 }
 
 static void
-took_bulk(struct epd_session *s, struct epd_ask *a, uint64_t n)
+took_bulk(struct epd_client *s, struct epd_ask *a, uint64_t n)
 {
 	if (s->summed && s->got % EPD_FRAME_BLOCK == 0)
 		epd_xxh3_begin(&s->sum_in);
@@ -185,7 +185,7 @@ took_bulk(struct epd_session *s, struct epd_ask *a, uint64_t n)
 
 /* One stretch.  0, -EAGAIN, or it has failed. */
 static int
-step(struct epd_session *s)
+step(struct epd_client *s)
 {
 	struct epd_ask *a = awaited(s);
 	void *to = NULL;
@@ -214,7 +214,7 @@ step(struct epd_session *s)
 		if (n == -EAGAIN)
 			return -EAGAIN;
 		if (n < 0)
-			return epd_session_fail(s, n == EPD_EPEER ? EPD_EPEER :
+			return epd_client_fail(s, n == EPD_EPEER ? EPD_EPEER :
 			    (int)n, n == EPD_EPEER ? "the connection is lost" :
 			    epd_strerror((int)n));
 	}
@@ -234,7 +234,7 @@ step(struct epd_session *s)
 }
 
 int
-epd_session_pull(struct epd_session *s, uint32_t enough)
+epd_client_pull(struct epd_client *s, uint32_t enough)
 {
 	int rc = 0;
 

@@ -1,0 +1,348 @@
+/*
+ * answer.c - what peers ask of the halves of hand-offs here.  Each question opens its
+ * workflow anew, must name the one it means by uuid, and is then what half.c does for
+ * who has the log open.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "flow/ask.h"
+#include "flow/book.h"
+#include "flow/half.h"
+#include "flow/node.h"
+#include "flow/settle.h"
+
+struct asked {
+	struct epd_store *s;
+	struct epd_half_ask a;
+	struct epd_half half;
+	struct epd_cur c;		/* what follows */
+	struct epd_buf *answer;
+	int (*is_kept)(void *arg, const char *workflow, uint64_t run);
+	void *arg;
+};
+
+/* ---- halves ---- */
+
+static int
+open_half(struct asked *x, struct epd_why *why)
+{
+	int rc;
+
+	epd_half_place(&x->half, x->s->path, x->a.workflow);
+	if (!epd_workflow_name_ok(x->a.workflow))
+		return epd_why(why, EPD_ENOTHING, "no such workflow");
+	memcpy(x->half.uuid, x->a.uuid, 16);
+	epd_half_reach(&x->half, x->s);
+	rc = x->half.gone;
+	return rc < 0 ? epd_why(why, rc, "%s", rc == EPD_ENOTHING ?
+	    "no such workflow" : epd_strerror(rc)) : 0;
+}
+
+static int
+answer_look(struct asked *x, struct epd_why *why)
+{
+	struct epd_half_ask out = x->a;
+	int rc = epd_half_look(&x->half, x->a.id, why);
+
+	if (rc < 0)
+		return rc;
+	out.h = x->half.h;
+	*out.store = *out.peer = 0;
+	out.expired = (uint8_t)x->half.expired;
+	epd_half_ask_pack(x->answer, &out);
+	return 0;
+}
+
+static int
+answer_status(struct asked *x, struct epd_why *why)
+{
+	struct epd_half_ask out = x->a;
+	enum epd_status status;
+	int rc = epd_half_status(&x->half, x->a.state, &status, why);
+
+	if (rc < 0)
+		return rc;
+	out.version = (uint32_t)status;
+	epd_half_ask_pack(x->answer, &out);
+	return 0;
+}
+
+static int
+answer_had(struct asked *x, struct epd_why *why)
+{
+	struct epd_half_ask out = x->a;
+	int rc = epd_half_had(&x->half, x->a.id, why);
+
+	if (rc < 0)
+		return rc;
+	out.version = rc > 0;
+	epd_half_ask_pack(x->answer, &out);
+	return 0;
+}
+
+static int
+answer_prepare(struct asked *x, struct epd_why *why)
+{
+	memcpy(x->a.h.id, x->a.id, 16);
+	return epd_half_prepare(&x->half, &x->a.h, why);
+}
+
+static int
+decide(struct asked *x, enum epd_ask verb, struct epd_why *why)
+{
+	x->half.h.lsn = x->a.lsn;
+	switch (verb) {
+	case EPD_ASK_COMMIT:
+		return epd_half_commit(&x->half, x->a.id, why);
+	case EPD_ASK_ROLLBACK:
+		return epd_half_rollback(&x->half, x->a.id, x->a.reason, why);
+	case EPD_ASK_FORGET:
+		return epd_half_forget(&x->half, x->a.id, why);
+	default:
+		return epd_half_sync(&x->half, why);
+	}
+}
+
+/* ---- a state ---- */
+
+/* The state as one version, and which pages it has. */
+static int
+answer_state(struct asked *x, struct epd_why *why)
+{
+	struct epd_buf parcel = {0};
+	struct epd_whole f;
+	int rc = epd_whole_make(&f, &x->half.w, x->a.state, x->a.version, why);
+
+	if (rc < 0)
+		return rc;
+	epd_parcel_pack(&parcel, &f.traits, &f.v);
+	epd_pack_span(x->answer, epd_span(parcel.p, parcel.n));
+	epd_pack_u8(x->answer, f.given != 0);
+	epd_pack_u32(x->answer, (uint32_t)f.rows);
+	for (uint64_t i = 0; i < f.rows; i++) {
+		epd_buf_put(x->answer, f.row[i].ref.name.b, EPD_NAME);
+		epd_pack_u32(x->answer, f.row[i].ref.rows);
+		epd_pack_u64(x->answer, f.row[i].ref.sum);
+	}
+	rc = parcel.failed ? -ENOMEM : 0;
+	epd_buf_free(&parcel);
+	epd_whole_free(&f);
+	return rc;
+}
+
+/* ---- ready ---- */
+
+struct arrived {
+	struct epd_parcel parcel;
+	struct epd_page_ref *page;
+	uint32_t npages;
+	uint64_t *run;
+	uint32_t nruns;
+	int given;
+};
+
+static int
+unpack_runs(struct asked *x, struct arrived *r)
+{
+	r->nruns = epd_unpack_u32(&x->c);
+	if (x->c.failed || r->nruns > epd_cur_left(&x->c) / 8)
+		return EPD_EFORMAT;
+	if (!(r->run = epd_calloc(r->nruns + 1u, sizeof *r->run)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < r->nruns; i++) {
+		r->run[i] = epd_unpack_u64(&x->c);
+		/*
+		 * Only what this guest wrote: others' names are not its to use up, and
+		 * what an earlier connection wrote went with it.
+		 */
+		if (!x->is_kept(x->arg, x->a.workflow, r->run[i]))
+			return EPD_ESTALE;
+	}
+	return x->c.failed || epd_cur_left(&x->c) ? EPD_EFORMAT : 0;
+}
+
+static int
+unpack_arrived(struct asked *x, struct arrived *r, struct epd_why *why)
+{
+	const struct epd_span parcel = epd_unpack_span(&x->c);
+	int rc;
+
+	if (x->c.failed)
+		return EPD_EFORMAT;
+	if ((rc = epd_parcel_open(&r->parcel, parcel, why)) < 0)
+		return rc;
+	if (r->parcel.v.npages || r->parcel.v.nlinks || r->parcel.v.run)
+		return EPD_EFORMAT;
+	r->given = epd_unpack_u8(&x->c);
+	rc = epd_ask_refs_unpack(&x->c, &r->page, &r->npages);
+	return rc < 0 ? rc : unpack_runs(x, r);
+}
+
+static int
+ready(struct asked *x, struct arrived *r, struct epd_why *why)
+{
+	const struct epd_workflow *w = &x->half.w;
+	struct epd_state *traits = &r->parcel.traits;
+	struct epd_settled settled;
+	uint32_t state;
+	int rc;
+
+	if (strcmp(traits->tenant, x->s->tenant))
+		return epd_why(why, EPD_EMODEL, "it belongs to another tenant");
+	rc = epd_settle(&settled, x->s, w, &r->parcel.v, traits->page_tokens,
+	    r->page, r->npages, r->run, r->nruns, why);
+	if (rc < 0)
+		return rc;
+	/* What rests on given pages is given, wherever these came from. */
+	settled.v.given |= r->given && settled.v.npages;
+	memcpy(x->a.h.id, x->a.id, 16);
+	x->a.h.target = 1;
+	rc = epd_shard_ready(w->shard, &x->a.h, traits, &settled.v, &state,
+	    why);
+	if (rc == 0) {
+		struct epd_version v;
+
+		/* One that was ready already has pages of its own. */
+		if (epd_shard_version(w->shard, state, 1, &v) == 0 &&
+		    epd_version_run(&v, 0) != epd_version_run(&settled.v, 0))
+			epd_settle_undo(&settled, w);
+		epd_pack_u32(x->answer, state);
+		epd_pack_u64(x->answer, settled.moved.linked);
+		epd_pack_u64(x->answer, settled.moved.copied);
+		epd_pack_u64(x->answer, settled.moved.missing);
+	} else if (rc != EPD_EUNSURE) {
+		epd_settle_undo(&settled, w);
+	}
+	epd_settle_free(&settled);
+	return rc;
+}
+
+static int
+answer_ready(struct asked *x, struct epd_why *why)
+{
+	struct arrived r = { .nruns = 0 };
+	int rc = unpack_arrived(x, &r, why);
+
+	if (rc == 0)
+		rc = ready(x, &r, why);
+	epd_parcel_close(&r.parcel);
+	epd_free(r.page);
+	epd_free(r.run);
+	return rc;
+}
+
+/* ---- workflows ---- */
+
+static int
+answer_make(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	char name[EPD_WORKFLOW], out[EPD_WORKFLOW];
+	struct epd_workflow w;
+	uint8_t uuid[16];
+	int rc;
+
+	if (epd_ask_take_str(c, name, sizeof name) < 0 || epd_cur_left(c))
+		return EPD_EFORMAT;
+	rc = epd_workflow_make(s, name, out, why);
+	if (rc == 0)
+		rc = epd_workflow_open(&w, s, out, 0, why);
+	if (rc < 0)
+		return rc;
+	epd_shard_uuid(w.shard, uuid);
+	epd_workflow_close(&w);
+	epd_ask_str(answer, out);
+	epd_buf_put(answer, uuid, sizeof uuid);
+	return 0;
+}
+
+static int
+answer_offer(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_half to = { .near = 0 };
+	struct epd_half_ask a;
+	struct epd_offer o = { .state = { .kind = EPD_REF_STATE } };
+	struct epd_handoff h;
+	int rc = epd_half_ask_unpack(c, &a);
+
+	if (rc < 0 || epd_cur_left(c) || !epd_workflow_name_ok(a.workflow) ||
+	    !epd_workflow_name_ok(a.peer) || (!epd_node_is_address(a.store) &&
+	    strcmp(a.store, EPD_AWAY)))
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	memcpy(o.state.workflow, a.workflow, sizeof o.state.workflow);
+	o.state.state = a.state;
+	o.state.version = a.version;
+	o.timeout_ms = a.lsn;
+	epd_half_place(&to, a.store, a.peer);
+	memcpy(to.uuid, a.h.peer, 16);
+	memcpy(to.home, a.h.home, 16);
+	if (!memcmp(to.home, s->uuid, 16))
+		return epd_why(why, EPD_EUSAGE, "that is this store's own "
+		    "server");
+	rc = epd_flow_handoff_offer(s, &o, &to, &h, a.uuid, why);
+	if (rc < 0)
+		return rc;
+	memcpy(a.id, h.id, 16);
+	a.h = h;
+	*a.store = *a.peer = 0;
+	a.expired = 0;
+	epd_half_ask_pack(answer, &a);
+	return 0;
+}
+
+/* ---- all ---- */
+
+static int
+answer_half(struct asked *x, enum epd_ask verb, struct epd_why *why)
+{
+	switch (verb) {
+	case EPD_ASK_REACH: return 0;
+	case EPD_ASK_STATE: return answer_state(x, why);
+	case EPD_ASK_LOOK: return answer_look(x, why);
+	case EPD_ASK_PREPARE: return answer_prepare(x, why);
+	case EPD_ASK_READY: return answer_ready(x, why);
+	case EPD_ASK_STATUS: return answer_status(x, why);
+	case EPD_ASK_HAD: return answer_had(x, why);
+	case EPD_ASK_UNMAKE:
+		return epd_workflow_unmake(x->s, &x->half.w) < 0 ? -EIO : 0;
+	case EPD_ASK_SYNC: case EPD_ASK_COMMIT: case EPD_ASK_ROLLBACK:
+	case EPD_ASK_FORGET:
+		return decide(x, verb, why);
+	default:
+		return EPD_EUNSUPPORTED;
+	}
+}
+
+int
+epd_ask_answer(struct epd_store *s, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, int (*is_kept)(void *arg, const char *workflow,
+    uint64_t run), void *arg, struct epd_why *why)
+{
+	struct asked x = { .s = s, .c = epd_cur(ask), .answer = answer,
+	    .is_kept = is_kept, .arg = arg };
+	const size_t had = answer->n;
+	int rc;
+
+	if (verb == EPD_ASK_MAKE)
+		return answer_make(s, &x.c, answer, why);
+	if (verb == EPD_ASK_OFFER)
+		return answer_offer(s, &x.c, answer, why);
+	if ((rc = epd_half_ask_unpack(&x.c, &x.a)) < 0 ||
+	    (verb != EPD_ASK_READY && epd_cur_left(&x.c)))
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	rc = open_half(&x, why);
+	if (rc == 0)
+		rc = answer_half(&x, verb, why);
+	epd_half_leave(&x.half, s);
+	if (rc == 0 && answer->failed)
+		rc = -ENOMEM;
+	if (rc < 0)
+		answer->n = had;
+	if (rc == EPD_EFORMAT)
+		epd_why(why, rc, "a question that is none");
+	return rc;
+}

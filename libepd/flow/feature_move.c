@@ -1,0 +1,286 @@
+/*
+ * feature_move.c - a feature's files to or from a peer, as one window: picture, rows,
+ * meta.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "flow/route.h"
+
+struct moving {
+	struct epd_route route;		/* first: the carrier's arg */
+	struct epd_node *n;
+	enum epd_op op;
+	const struct epd_name *fp;
+	uint64_t bytes[EPD_PARTS];
+	uint64_t window;
+	enum epd_backend by;
+};
+
+/* One question whose answer begins with a window. */
+static int
+ask(struct epd_link *l, enum epd_ask verb, const struct epd_buf *question,
+    struct moving *m, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_buf answer = {0};
+	struct epd_cur c;
+	int rc = question->failed ? -ENOMEM : epd_link_ops(l)->call(l,
+	    (uint16_t)verb, epd_span(question->p, question->n), &answer,
+	    deadline_ns, why);
+
+	if (rc == 0) {
+		c = epd_cur(epd_span(answer.p, answer.n));
+		m->window = epd_unpack_u64(&c);
+		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
+		    i++)
+			m->bytes[i] = epd_unpack_u64(&c);
+		if (c.failed)
+			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
+			    "store does");
+	}
+	epd_buf_free(&answer);
+	return rc;
+}
+
+/* READ_FEATURE or WRITE_FEATURE. */
+static int
+ask_window(struct moving *m, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	struct epd_buf b = {0};
+	int rc;
+
+	epd_buf_put(&b, m->fp->b, EPD_NAME);
+	for (int i = 0; m->op == EPD_OP_WRITE && i < EPD_PARTS; i++)
+		epd_pack_u64(&b, m->bytes[i]);
+	rc = ask(l, m->op == EPD_OP_READ ? EPD_ASK_READ_FEATURE :
+	    EPD_ASK_WRITE_FEATURE, &b, m, deadline_ns, why);
+	epd_buf_free(&b);
+	return rc;
+}
+
+static int
+open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
+    struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct moving *m = arg;
+	const uint64_t was[EPD_PARTS] = { m->bytes[0], m->bytes[1], m->bytes[2] };
+	struct epd_link *l;
+	int rc;
+
+	(void)moved;
+	m->by = (enum epd_backend)plan->stage[0].backend;
+	rc = epd_node_link(m->n, m->by, &l, deadline_ns, why);
+	if (rc == 0)
+		rc = ask_window(m, l, deadline_ns, why);
+	if (rc < 0)
+		return rc;
+	if (memcmp(was, m->bytes, sizeof was)) {
+		memcpy(m->bytes, was, sizeof was);
+		return epd_why(why, EPD_ENOTHING, "the feature is another one "
+		    "meanwhile");
+	}
+	*out = (struct epd_passage){ .link = l, .window = m->window,
+	    .fresh = m->op == EPD_OP_WRITE };
+	return 0;
+}
+
+static void
+close_way(void *arg, struct epd_passage *p, int broken)
+{
+	struct moving *m = arg;
+
+	if (broken)
+		epd_node_drop_link(m->n, m->by);
+	else if (m->window)
+		(void)epd_link_ops(p->link)->shut(p->link, m->window,
+		    epd_clock_boot_ns() + UINT64_C(1000000000), NULL);
+}
+
+static int
+commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	struct moving *m = arg;
+	struct epd_buf b = {0};
+	int rc;
+
+	(void)plan;
+	if (m->op == EPD_OP_READ || !m->window)
+		return 0;
+	epd_pack_u64(&b, m->window);
+	rc = ask(p->link, EPD_ASK_KEEP_FEATURE, &b, m, deadline_ns, why);
+	epd_buf_free(&b);
+	return rc;
+}
+
+static const struct epd_carrier carrier = {
+	.decide = epd_route_decide, .now = epd_route_now,
+	.open = open_way, .close = close_way, .commit = commit,
+	.told = epd_route_told,
+};
+
+static int
+carry(struct moving *m, uint8_t *const part[EPD_PARTS],
+    const struct epd_transfer_policy *policy, uint64_t deadline_ns,
+    struct epd_transferred *out, struct epd_why *why)
+{
+	const struct epd_store *s = epd_node_here(m->n);
+	struct epd_item item[EPD_PARTS];
+	struct epd_carried carried = {0};
+	uint64_t at = 0;
+	struct epd_carry c = {
+		.op = m->op, .item = item, .versioned = 1,
+		.deadline_ns = deadline_ns, .books = epd_node_books(m->n),
+		.metrics = s->metrics, .log = &s->log, .how = &carrier,
+		.arg = m,
+	};
+	int rc;
+
+	for (int i = 0; i < EPD_PARTS; i++) {
+		if (!m->bytes[i])
+			continue;
+		item[c.n++] = (struct epd_item){ .local = part[i],
+		    .bytes = m->bytes[i], .offset = at };
+		at += m->bytes[i];
+	}
+	rc = epd_route_open(&m->route, m->n, m->op, at, 0, policy,
+	    deadline_ns, why);
+	if (rc == 0)
+		rc = epd_carry(&c, &carried, why);
+	epd_route_close(&m->route);
+	epd_transferred_add(out, &carried);
+	return rc;
+}
+
+/* ---- from there ---- */
+
+/* Its sizes, which bound what is made room for. */
+static int
+ask_sizes(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
+{
+	const enum epd_backend b = epd_node_control(m->n);
+	uint64_t wait_ns = 0;
+	struct epd_link *l;
+	int rc;
+
+	do {
+		rc = epd_node_link(m->n, b, &l, deadline_ns, why);
+		if (rc == 0)
+			rc = ask_window(m, l, deadline_ns, why);
+	} while (rc < 0 && epd_node_again(m->n, b, rc, &wait_ns, deadline_ns));
+	if (rc == 0 && m->window)
+		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
+	for (int i = 0; rc == 0 && i < EPD_PARTS; i++)
+		if (m->bytes[i] > EPD_FEATURE_PART)
+			rc = epd_why(why, EPD_ETOOBIG, "a feature of %llu bytes",
+			    (unsigned long long)m->bytes[i]);
+	return rc;
+}
+
+static int
+read_feature(struct moving *m, const struct epd_transfer_policy *policy,
+    uint64_t deadline_ns, struct epd_transferred *out, struct epd_why *why)
+{
+	struct epd_features *c = epd_node_here(m->n)->features;
+	struct epd_span part[EPD_PARTS];
+	uint8_t *own[EPD_PARTS] = { NULL };
+	int rc = ask_sizes(m, deadline_ns, why);
+
+	for (int i = 0; rc == 0 && i < EPD_PARTS; i++)
+		if (m->bytes[i] && !(own[i] = epd_malloc((size_t)m->bytes[i])))
+			rc = epd_why(why, -ENOMEM, "no memory");
+	if (rc == 0)
+		rc = carry(m, own, policy, deadline_ns, out, why);
+	for (int i = 0; i < EPD_PARTS; i++)
+		part[i] = epd_span(own[i], own[i] ? (size_t)m->bytes[i] : 0);
+	if (rc == 0)
+		rc = epd_feature_take_parts(c, m->fp, part, why);
+	for (int i = 0; i < EPD_PARTS; i++)
+		epd_free(own[i]);
+	return rc;
+}
+
+/* ---- to there ---- */
+
+static int
+write_feature(struct moving *m, const struct epd_transfer_policy *policy,
+    uint64_t deadline_ns, struct epd_transferred *out, struct epd_why *why)
+{
+	struct epd_feature_files f;
+	uint8_t *map[EPD_PARTS] = { NULL };
+	int rc = epd_feature_open_parts(epd_node_here(m->n)->features, m->fp,
+	    &f);
+
+	if (rc < 0)
+		return epd_why(why, rc, "feature: %s", epd_strerror(rc));
+	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {
+		void *p;
+
+		m->bytes[i] = f.bytes[i];
+		if (f.fd[i] < 0)
+			continue;
+		p = mmap(NULL, (size_t)f.bytes[i], PROT_READ, MAP_PRIVATE,
+		    f.fd[i], 0);
+		if (p == MAP_FAILED)
+			rc = epd_why(why, -errno, "feature: %s",
+			    epd_strerror(-errno));
+		else
+			map[i] = p;
+	}
+	if (rc == 0)
+		rc = carry(m, map, policy, deadline_ns, out, why);
+	for (int i = 0; i < EPD_PARTS; i++)
+		if (map[i])
+			munmap(map[i], (size_t)f.bytes[i]);
+	epd_feature_close_parts(&f);
+	return rc;
+}
+
+/* Whether the peer has it: asked with no bytes. */
+static int
+has(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_buf b = {0}, answer = {0};
+	struct epd_cur c;
+	uint8_t there;
+	int rc;
+
+	epd_buf_put(&b, m->fp->b, EPD_NAME);
+	rc = b.failed ? -ENOMEM : epd_node_ask(m->n, EPD_ASK_HAS_FEATURE,
+	    epd_span(b.p, b.n), &answer, deadline_ns, why);
+	c = epd_cur(epd_span(answer.p, answer.n));
+	there = epd_unpack_u8(&c);
+	if (rc == 0)
+		rc = c.failed ? EPD_EPEER : there != 0;
+	epd_buf_free(&b);
+	epd_buf_free(&answer);
+	return rc;
+}
+
+int
+epd_feature_move(struct epd_node *n, enum epd_op op, const struct epd_name *fp,
+    const struct epd_transfer_policy *policy, uint64_t deadline_ns,
+    struct epd_transferred *out, struct epd_why *why)
+{
+	struct moving m = { .n = n, .op = op, .fp = fp };
+	int rc;
+
+	*out = (struct epd_transferred){ .wanted = 1 };
+	rc = op == EPD_OP_READ ? epd_feature_is_there(
+	    epd_node_here(n)->features, fp) : has(&m, deadline_ns, why);
+	if (rc > 0) {
+		out->had = 1;
+		return 0;
+	}
+	if (rc == 0)
+		rc = op == EPD_OP_READ ?
+		    read_feature(&m, policy, deadline_ns, out, why) :
+		    write_feature(&m, policy, deadline_ns, out, why);
+	if (rc == 0)
+		out->moved = 1;
+	return rc;
+}

@@ -1,0 +1,333 @@
+/* node.c - links to a peer, and what is known of it. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/key.h"
+#include "base/stop.h"
+#include "flow/node.h"
+
+#define MS UINT64_C(1000000)
+/* An observation says little of a link that was not used for so long. */
+static const uint64_t FRESH_NS = 60000 * MS;
+
+struct epd_node {
+	struct epd_store *here;
+	char address[EPD_NODE_ADDRESS];
+	struct epd_buf key;
+	struct epd_link *link[EPD_VIA_COUNT];
+	enum epd_backend control;
+	struct epd_node_facts facts;
+	struct epd_operations how;
+	uint32_t failures[EPD_VIA_COUNT];	/* one after another */
+	struct epd_ledger books;
+	struct epd_scenario *rules;	/* NULL: none */
+};
+
+int
+epd_node_is_address(const char *text)
+{
+	return !strncmp(text, "tcp://", 6) || !strncmp(text, "unix://", 7);
+}
+
+static int
+is_unix(const struct epd_node *n)
+{
+	return !strncmp(n->address, "unix://", 7);
+}
+
+static uint64_t
+deadline_or(const struct epd_node *n, uint64_t deadline_ns)
+{
+	return deadline_ns ? deadline_ns : epd_clock_boot_ns() +
+	    (uint64_t)n->here->config.transfer_timeout_ms * MS;
+}
+
+/* The key's file without the line's end. */
+static int
+read_key(struct epd_node *n, struct epd_why *why)
+{
+	const char *path = n->here->config.transfer_key_file;
+
+	return *path ? epd_key_read(&n->key, path, why) : 0;
+}
+
+static int
+read_rules(struct epd_node *n, struct epd_why *why)
+{
+	const char *path = n->here->config.transfer_rules;
+
+	if (!*path)
+		return 0;
+	if (!(n->rules = epd_malloc(sizeof *n->rules)))
+		return epd_why(why, -ENOMEM, "no memory");
+	epd_scenario_default(n->rules);
+	return epd_scenario_read(n->rules, path, why);
+}
+
+/* ---- links ---- */
+
+static int
+open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	const struct epd_transport *t = epd_transport_of(n->here->transports, b);
+	const struct epd_peer peer = {
+		.address = n->address, .key = { n->key.p, n->key.n },
+		.checksum = n->here->config.transfer_checksum,
+		.deadline_ns = deadline_or(n, deadline_ns),
+	};
+
+	if (!t)
+		return epd_why(why, EPD_EUNSUPPORTED, "%s: this program has no "
+		    "%s", n->address, epd_backend_name(b));
+	return t->open(t, &n->link[b], &peer, why);
+}
+
+int
+epd_node_link(struct epd_node *n, enum epd_backend b, struct epd_link **out,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	int rc = n->link[b] ? 0 : open_link(n, b, deadline_ns, why);
+
+	if (rc == 0)
+		*out = n->link[b];
+	return rc;
+}
+
+void
+epd_node_drop_link(struct epd_node *n, enum epd_backend b)
+{
+	if (n->link[b])
+		epd_link_ops(n->link[b])->close(n->link[b]);
+	n->link[b] = NULL;
+}
+
+/* What is the peer's answer leaves a link whole; what is the link's does not. */
+static int
+is_links(int rc)
+{
+	return rc == EPD_EPEER || rc == EPD_ETIMEOUT || rc == EPD_EAUTH ||
+	    rc == -EPIPE || rc == -ECONNRESET;
+}
+
+int
+epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
+    uint64_t *wait_ns, uint64_t deadline_ns)
+{
+	const uint64_t now = epd_clock_boot_ns();
+	uint64_t ns = *wait_ns ? *wait_ns : 10 * MS;
+
+	if (is_links(rc))
+		epd_node_drop_link(n, b);
+	if (rc != EPD_EPEER || epd_is_stopped() || now >= deadline_ns)
+		return 0;
+	if (ns > (deadline_ns - now) / 4)
+		ns = (deadline_ns - now) / 4 + 1;
+	epd_clock_sleep_ns(ns);
+	*wait_ns = ns < 200 * MS ? ns * 2 : 200 * MS;
+	epd_count(n->here->metrics, EPD_M_TRANSFER_RETRIES, 1);
+	return 1;
+}
+
+enum epd_backend
+epd_node_control(const struct epd_node *n)
+{
+	return n->control;
+}
+
+int
+epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_link *l;
+	int rc = epd_node_link(n, n->control, &l, deadline_ns, why);
+
+	return rc < 0 ? rc : epd_link_ops(l)->call(l, (uint16_t)verb, ask,
+	    answer, deadline_ns, why);
+}
+
+int
+epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
+{
+	const uint64_t deadline = deadline_or(n, deadline_ns);
+	uint64_t wait_ns = 0;
+	int rc;
+
+	/* Each verb may be asked twice: what was done is done. */
+	do
+		rc = epd_node_ask_once(n, verb, ask, answer, deadline, why);
+	while (rc < 0 && epd_node_again(n, n->control, rc, &wait_ns,
+	    deadline));
+	return rc;
+}
+
+/* ---- nodes ---- */
+
+int
+epd_node_refresh(struct epd_node *n, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_buf ask = {0}, answer = {0};
+	struct epd_node_facts facts;
+	struct epd_cur c;
+	int rc;
+
+	epd_ask_node_pack(&ask, n->here->tenant);
+	rc = ask.failed ? -ENOMEM : epd_node_ask(n, EPD_ASK_NODE,
+	    epd_span(ask.p, ask.n), &answer, deadline_ns, why);
+	if (rc == 0) {
+		c = epd_cur(epd_span(answer.p, answer.n));
+		rc = epd_node_facts_unpack(&c, &facts);
+		if (rc < 0)
+			rc = epd_why(why, EPD_EPEER, "%s: it does not answer "
+			    "as a store does", n->address);
+	}
+	epd_buf_free(&ask);
+	epd_buf_free(&answer);
+	if (rc < 0)
+		return rc;
+	n->facts = facts;
+	epd_ledger_credit(&n->books, &facts.credits);
+	return 0;
+}
+
+int
+epd_node_open(struct epd_node **out, struct epd_store *here,
+    const char *address, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_node *n;
+	int rc;
+
+	if (!epd_node_is_address(address) ||
+	    strlen(address) >= EPD_NODE_ADDRESS)
+		return epd_why(why, EPD_EUSAGE, "%.80s: a peer is "
+		    "tcp://HOST:PORT or unix:///PATH", address);
+	if (!(n = epd_calloc(1, sizeof *n)))
+		return epd_why(why, -ENOMEM, "no memory");
+	n->here = here;
+	memcpy(n->address, address, strlen(address) + 1);
+	n->control = is_unix(n) ? EPD_VIA_SHM : EPD_VIA_TCP;
+	epd_ledger_default(&n->books);
+	rc = read_key(n, why);
+	if (rc == 0)
+		rc = read_rules(n, why);
+	if (rc == 0)
+		rc = epd_node_refresh(n, deadline_ns, why);
+	if (rc < 0) {
+		epd_node_close(n);
+		return rc;
+	}
+	*out = n;
+	return 0;
+}
+
+void
+epd_node_close(struct epd_node *n)
+{
+	if (!n)
+		return;
+	for (int b = 0; b < EPD_VIA_COUNT; b++)
+		epd_node_drop_link(n, (enum epd_backend)b);
+	if (n->key.p)
+		explicit_bzero(n->key.p, n->key.cap);
+	epd_buf_free(&n->key);
+	epd_free(n->rules);
+	epd_free(n);
+}
+
+struct epd_store *
+epd_node_here(const struct epd_node *n)
+{
+	return n->here;
+}
+
+const char *
+epd_node_address(const struct epd_node *n)
+{
+	return n->address;
+}
+
+const struct epd_node_facts *
+epd_node_facts(const struct epd_node *n)
+{
+	return &n->facts;
+}
+
+int
+epd_node_is_near(const struct epd_node *n)
+{
+	return is_unix(n);
+}
+
+/* ---- for plans ---- */
+
+uint32_t
+epd_node_backends(const struct epd_node *n)
+{
+	const enum epd_backend far[] = { EPD_VIA_TCP, EPD_VIA_RDMA };
+	struct epd_transport_facts facts;
+	uint32_t mask = 0;
+
+	if (is_unix(n))
+		return UINT32_C(1) << EPD_VIA_SHM;
+	for (int i = 0; i < 2; i++) {
+		const struct epd_transport *t =
+		    epd_transport_of(n->here->transports, far[i]);
+
+		if (!t || (far[i] == EPD_VIA_RDMA &&
+		    !n->here->config.rdma_enabled))
+			continue;
+		if (t->probe(t, &facts, NULL) == 0)
+			mask |= UINT32_C(1) << far[i];
+	}
+	return mask;
+}
+
+struct epd_operations *
+epd_node_operations(struct epd_node *n)
+{
+	return &n->how;
+}
+
+/* A failure makes a backend degraded, and the third in a row says that it is down. */
+void
+epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
+    uint64_t ns)
+{
+	struct epd_operational *o = &n->how.of[b];
+	const uint8_t was = o->health;
+
+	if (b <= EPD_VIA_NONE || b >= EPD_VIA_COUNT || rc == -ECANCELED)
+		return;
+	o->schema_version = EPD_PLAN_SCHEMA;
+	o->backend = (uint8_t)b;
+	o->observed_at_ns = epd_clock_boot_ns();
+	o->valid_for_ns = FRESH_NS;
+	o->confidence = 1;
+	n->failures[b] = rc == 0 ? 0 : n->failures[b] + 1;
+	if (rc == 0) {
+		o->health = EPD_HEALTHY;
+		if (bytes >= UINT64_C(1) << 20 && ns) {
+			o->has_bandwidth = 1;
+			o->bandwidth_bps = (double)bytes * 1e9 / (double)ns;
+		}
+	} else {
+		o->health = n->failures[b] < 3 ? EPD_DEGRADED : EPD_DOWN;
+	}
+	if (o->health != was)
+		o->generation++;
+}
+
+const struct epd_scenario *
+epd_node_rules(const struct epd_node *n)
+{
+	return n->rules;
+}
+
+struct epd_ledger *
+epd_node_books(struct epd_node *n)
+{
+	return &n->books;
+}

@@ -1,0 +1,39 @@
+/*
+ * route.h - which way bytes to or from a peer go: what plan is asked, and what it
+ * answers.  Not for outsiders.
+ */
+#ifndef EPD_FLOW_ROUTE_H
+#define EPD_FLOW_ROUTE_H
+
+#include "flow/transfer.h"
+
+struct epd_route {
+	struct epd_node *n;
+	const struct epd_transfer_policy *policy;
+	struct epd_planner *planner;
+	struct epd_intent intent;
+	struct epd_legacy legacy;
+	enum epd_plan_mode mode;	/* transfer.mode */
+};
+/*
+ * Of bytes to be moved by a policy, till deadline_ns.  tokens that can be computed in
+ * their stead, at the rate that this store has seen; 0: they cannot.
+ */
+int epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
+    uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
+    uint64_t deadline_ns, struct epd_why *why);
+void epd_route_close(struct epd_route *r);
+/* Fit for struct epd_carrier; arg is the route. */
+int epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
+    struct epd_why *why);
+void epd_route_now(void *arg, struct epd_generations *out);
+void epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
+    uint64_t ns);
+
+/* One more carry is over. */
+void epd_transferred_add(struct epd_transferred *out,
+    const struct epd_carried *c);
+/* How many of a's pages from `at` on are moved at a time: what breaks costs no more. */
+uint32_t epd_pages_batch(const struct epd_pages_ask *a, uint32_t at);
+
+#endif

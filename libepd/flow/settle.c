@@ -1,0 +1,258 @@
+/*
+ * settle.c - a stretch is pages that follow one another in one run's file; each gets
+ * a link of its own, so that a release of the version asks nobody.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "flow/settle.h"
+
+struct settler {
+	struct epd_settled *x;
+	struct epd_store *s;
+	const struct epd_workflow *to;
+	const uint64_t *run;
+	uint32_t nruns;
+	struct epd_run **table;		/* [nruns], NULL: cannot be read */
+	uint32_t came;			/* where the last one was: they come in order */
+	long at;
+};
+
+/* Where a page is. */
+struct spot {
+	int came;			/* with the state: index of its run, or -1 */
+	char workflow[EPD_WORKFLOW];
+	uint64_t run;
+	long at;			/* in the file */
+	int given;
+};
+
+static int
+is_page(const struct epd_page_entry *e, const struct epd_page_ref *p)
+{
+	return epd_name_equal(&e->name, &p->name) && e->sum == p->sum &&
+	    e->rows == p->rows;
+}
+
+/* Among those of one run that came, from the likeliest on. */
+static long
+place_in(const struct epd_run *table, const struct epd_page_ref *p, long hint)
+{
+	const struct epd_page_entry *e = epd_run_entries(table);
+	const long n = epd_run_count(table);
+
+	for (long i = 0; i < n; i++)
+		if (is_page(e + (hint + i) % n, p))
+			return (hint + i) % n;
+	return -1;
+}
+
+static int
+find_came(struct settler *t, const struct epd_page_ref *p, struct spot *out)
+{
+	for (uint32_t i = 0; i < t->nruns; i++) {
+		const uint32_t k = (t->came + i) % t->nruns;
+		long at;
+
+		if (!t->table[k])
+			continue;
+		at = place_in(t->table[k], p, i ? 0 : t->at);
+		if (at < 0)
+			continue;
+		t->came = k;
+		t->at = at + 1;
+		*out = (struct spot){ .came = (int)k, .run = t->run[k],
+		    .at = at, .given = epd_run_is_given(t->table[k]) };
+		memcpy(out->workflow, t->to->name, sizeof out->workflow);
+		return 1;
+	}
+	return 0;
+}
+
+static int
+find_here(const struct settler *t, const struct epd_page_ref *p,
+    struct spot *out)
+{
+	struct epd_index *x = epd_store_index(t->s);
+	struct epd_index_hit hit;
+	struct epd_run_shape shape;
+	struct epd_run *table;
+	int fd, ok = 0;
+
+	if (epd_index_find(x, &p->name, &hit) <= 0 ||
+	    !epd_workflow_name_ok(hit.workflow))
+		return 0;
+	if ((fd = epd_memory_find(t->s->memory, hit.workflow)) < 0)
+		return 0;
+	if (epd_run_table(&table, fd, hit.run, &shape, NULL) == 0) {
+		const struct epd_page_entry *e = epd_run_entries(table);
+
+		ok = hit.at < (uint64_t)epd_run_count(table) &&
+		    !epd_run_is_given(table) && is_page(e + hit.at, p);
+		epd_run_close(table);
+	}
+	close(fd);
+	if (!ok)
+		return 0;
+	*out = (struct spot){ .came = -1, .run = hit.run, .at = hit.at };
+	memcpy(out->workflow, hit.workflow, sizeof out->workflow);
+	return 1;
+}
+
+/* 1 and where page i is, or 0. */
+static int
+find(struct settler *t, uint32_t i, struct spot *out)
+{
+	const struct epd_page_ref *p = t->x->pages + i;
+
+	return find_came(t, p, out) || find_here(t, p, out);
+}
+
+static int
+follows(const struct spot *a, const struct spot *b)
+{
+	return a->run == b->run && a->at + 1 == b->at &&
+	    !strcmp(a->workflow, b->workflow);
+}
+
+/* A name of the version's own for the run; whether it leads there. */
+static int
+link_run(const struct settler *t, const struct spot *p, uint64_t as)
+{
+	const int own = !strcmp(p->workflow, t->to->name);
+	const int fd = own ? t->to->runs :
+	    epd_memory_find(t->s->memory, p->workflow);
+	int rc = fd < 0 ? fd : epd_run_link(fd, p->run, t->to->runs, as);
+
+	if (!own && fd >= 0)
+		close(fd);
+	return rc == 0;
+}
+
+/* Pages from `at` on that are in one place, or in none; how many they are. */
+static int64_t
+settle_stretch(struct settler *t, uint32_t at)
+{
+	struct epd_settled *x = t->x;
+	struct epd_link *link = x->links + x->v.nlinks;
+	struct spot first, last, next;
+	const int there = find(t, at, &first);
+	uint32_t n = 1;
+	int rc;
+
+	last = first;
+	while (at + n < x->v.npages) {
+		const int more = find(t, at + n, &next);
+
+		if (more != there || (there && !follows(&last, &next)))
+			break;
+		last = next;
+		n++;
+	}
+	if ((rc = epd_run_id(&link->run)) < 0)
+		return rc;
+	link->pages = n;
+	x->v.nlinks++;
+	if (!there || !link_run(t, &first, link->run)) {
+		x->moved.missing += n;
+		return n;
+	}
+	if (first.came >= 0)
+		x->moved.copied += n;
+	else
+		x->moved.linked += n;
+	x->v.given |= first.given != 0;
+	return n;
+}
+
+static int
+settle_all(struct settler *t)
+{
+	struct epd_settled *x = t->x;
+	int64_t n = 0;
+
+	for (uint32_t at = 0; at < x->v.npages; at += (uint32_t)n)
+		if ((n = settle_stretch(t, at)) < 0)
+			return (int)n;
+	/* They have names of the version's now. */
+	for (uint32_t k = 0; k < t->nruns; k++)
+		(void)epd_run_free(t->to->runs, t->run[k]);
+	return 0;
+}
+
+/* All but the last are full, and all of them hold less than the tokens. */
+static int
+check(const struct epd_version *v, uint32_t page_tokens,
+    const struct epd_page_ref *pages, uint32_t n)
+{
+	uint64_t rows = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!pages[i].rows || pages[i].rows > page_tokens ||
+		    (i + 1 < n && pages[i].rows != page_tokens))
+			return EPD_ECORRUPT;
+		rows += pages[i].rows;
+	}
+	return rows && rows >= v->nids ? EPD_ECORRUPT : 0;
+}
+
+int
+epd_settle(struct epd_settled *out, struct epd_store *s,
+    const struct epd_workflow *to, const struct epd_version *v,
+    uint32_t page_tokens, const struct epd_page_ref *pages, uint32_t n,
+    const uint64_t *run, uint32_t nruns, struct epd_why *why)
+{
+	struct epd_settled x = { .v = *v };
+	struct settler t = { .x = &x, .s = s, .to = to, .run = run,
+	    .nruns = nruns };
+	struct epd_run_shape shape;
+	int rc = check(v, page_tokens, pages, n);
+
+	if (rc < 0)
+		return epd_why(why, rc, "pages that do not go with their tokens");
+	x.pages = epd_calloc(n + 1u, sizeof *x.pages);
+	x.links = epd_calloc(n + 1u, sizeof *x.links);
+	t.table = epd_calloc(nruns + 1u, sizeof *t.table);
+	if (!x.pages || !x.links || !t.table) {
+		rc = -ENOMEM;
+	} else {
+		memcpy(x.pages, pages, n * sizeof *pages);
+		x.v.npages = n;
+		x.v.nlinks = 0;
+		x.v.pages = x.pages;
+		x.v.links = x.links;
+		for (uint32_t k = 0; k < nruns; k++)
+			(void)epd_run_table(&t.table[k], to->runs, run[k],
+			    &shape, NULL);
+		rc = settle_all(&t);
+	}
+	for (uint32_t k = 0; t.table && k < nruns; k++)
+		epd_run_close(t.table[k]);
+	epd_free(t.table);
+	if (rc < 0) {
+		epd_settle_undo(&x, to);
+		epd_settle_free(&x);
+		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
+	}
+	*out = x;
+	return 0;
+}
+
+void
+epd_settle_undo(struct epd_settled *x, const struct epd_workflow *to)
+{
+	for (uint32_t i = 0; i < x->v.nlinks; i++)
+		(void)epd_run_free(to->runs, x->links[i].run);
+	x->v.nlinks = 0;
+}
+
+void
+epd_settle_free(struct epd_settled *x)
+{
+	epd_free(x->pages);
+	epd_free(x->links);
+	x->pages = NULL;
+	x->links = NULL;
+}

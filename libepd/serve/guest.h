@@ -1,0 +1,69 @@
+/* guest.h - one guest and its windows.  Not for outsiders. */
+#ifndef EPD_SERVE_GUEST_H
+#define EPD_SERVE_GUEST_H
+
+#include "serve/serve.h"
+
+enum epd_window_kind {
+	EPD_WINDOW_PAGES_OUT = 1, EPD_WINDOW_PAGES_IN,
+	EPD_WINDOW_FEATURE_OUT, EPD_WINDOW_FEATURE_IN,
+};
+
+struct epd_window {
+	struct epd_window *next;
+	uint64_t id;
+	enum epd_window_kind kind;
+	struct epd_extent *extent;
+	uint32_t n;
+	uint64_t charged;		/* bytes of credit */
+	/* one of these, by kind */
+	struct epd_gift *gift;
+	struct epd_arrival *arrival;
+	struct epd_feature_files files;
+	uint8_t *part[EPD_PARTS];
+	uint64_t part_bytes[EPD_PARTS];
+	struct epd_name fp;
+	char workflow[EPD_WORKFLOW];
+};
+
+/* A run that a guest wrote and no record names yet. */
+struct epd_kept {
+	char workflow[EPD_WORKFLOW];
+	uint64_t run;
+	struct epd_arrival *arrival;	/* its folder stays marked, so that no sweep takes it, */
+	int dirfd;			/* by this of one that was linked; else -1 */
+};
+
+struct epd_guest {
+	struct epd_serving *of;
+	struct epd_store *s;
+	int near;			/* a process of this user's, on this machine */
+	struct epd_window *window;
+	uint64_t next_id;
+	struct epd_kept *kept;
+	size_t nkept, kept_room;
+};
+
+/* A window with room for n extents; the guest's once it is entered. */
+struct epd_window *epd_window_new(enum epd_window_kind kind, uint32_t n);
+void epd_window_free(struct epd_guest *g, struct epd_window *w);
+/* Tell the server of it; its id is in answers. */
+void epd_window_enter(struct epd_guest *g, struct epd_window *w,
+    struct epd_opened *out);
+struct epd_window *epd_window_find(struct epd_guest *g, uint64_t id);
+
+/* Bytes and a slot of the receiver's, whole or EPD_ECREDIT. */
+int epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why);
+void epd_serving_give(struct epd_serving *s, uint64_t bytes);
+void epd_serving_credits(struct epd_serving *s, struct epd_credits *out);
+
+/* ---- answers, by what they are about ---- */
+
+int epd_guest_pages(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
+    struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
+/* One more; -ENOMEM: it is not kept. */
+int epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept);
+int epd_guest_feature(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
+    struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * host.c - the host of a data server: guests, their windows, and what they are granted
+ * together.
+ *
+ * 1. A guest's bytes of credit are taken before memory is, and given back with the
+ *    window.
+ * 2. What a guest wrote and no hand-off named goes with it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "serve/guest.h"
+
+struct epd_serving {
+	struct epd_serving_options o;
+	uint8_t uuid[16];
+	pthread_mutex_t lock;		/* of what follows */
+	struct epd_credits left;
+};
+
+/* ---- credits ---- */
+
+int
+epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (bytes > s->left.bytes)
+		rc = epd_why(why, EPD_ECREDIT, "%llu bytes are more than the "
+		    "%llu it grants now", (unsigned long long)bytes,
+		    (unsigned long long)s->left.bytes);
+	else if (!s->left.slots)
+		rc = epd_why(why, EPD_ECREDIT, "as much is being written to "
+		    "it as it grants");
+	if (rc == 0) {
+		s->left.bytes -= bytes;
+		s->left.slots--;
+		s->left.generation++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+void
+epd_serving_give(struct epd_serving *s, uint64_t bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	s->left.bytes += bytes;
+	s->left.slots++;
+	s->left.generation++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void
+epd_serving_credits(struct epd_serving *s, struct epd_credits *out)
+{
+	pthread_mutex_lock(&s->lock);
+	*out = s->left;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- windows ---- */
+
+struct epd_window *
+epd_window_new(enum epd_window_kind kind, uint32_t n)
+{
+	struct epd_window *w = epd_calloc(1, sizeof *w);
+
+	if (w && !(w->extent = epd_calloc(n + 1u, sizeof *w->extent))) {
+		epd_free(w);
+		w = NULL;
+	}
+	if (w) {
+		w->kind = kind;
+		for (int i = 0; i < EPD_PARTS; i++)
+			w->files.fd[i] = -1;
+	}
+	return w;
+}
+
+void
+epd_window_free(struct epd_guest *g, struct epd_window *w)
+{
+	if (!w)
+		return;
+	epd_gift_free(w->gift);
+	epd_arrival_free(w->arrival);
+	epd_feature_close_parts(&w->files);
+	for (int i = 0; i < EPD_PARTS; i++)
+		epd_free(w->part[i]);
+	if (w->charged)
+		epd_serving_give(g->of, w->charged);
+	epd_free(w->extent);
+	epd_free(w);
+}
+
+void
+epd_window_enter(struct epd_guest *g, struct epd_window *w,
+    struct epd_opened *out)
+{
+	w->id = ++g->next_id;
+	w->next = g->window;
+	g->window = w;
+	*out = (struct epd_opened){
+		.id = w->id, .extent = w->extent, .n = w->n,
+		.writable = w->kind == EPD_WINDOW_PAGES_IN ||
+		    w->kind == EPD_WINDOW_FEATURE_IN,
+	};
+}
+
+struct epd_window *
+epd_window_find(struct epd_guest *g, uint64_t id)
+{
+	struct epd_window *w = g->window;
+
+	while (w && w->id != id)
+		w = w->next;
+	return w;
+}
+
+static void
+gone(struct epd_guest *g, uint64_t id)
+{
+	struct epd_window **at = &g->window, *w;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	if (!(w = *at))
+		return;
+	*at = w->next;
+	epd_window_free(g, w);
+}
+
+/* ---- guests ---- */
+
+static int
+begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+{
+	struct epd_serving *s = arg;
+	struct epd_store_options o = s->o.store;
+	struct epd_guest *g = epd_calloc(1, sizeof *g);
+	int rc;
+
+	if (!g)
+		return epd_why(why, -ENOMEM, "no memory");
+	o.create = o.look = 0;
+	g->of = s;
+	g->near = near;
+	rc = epd_store_open(&g->s, &o, NULL);
+	if (rc < 0) {
+		epd_free(g);
+		/* Its path is nobody's business. */
+		return epd_why(why, rc, "the store cannot be opened: %s",
+		    epd_strerror(rc));
+	}
+	*out = g;
+	return 0;
+}
+
+/* What is named meanwhile has names of its own. */
+static void
+drop(struct epd_guest *g, struct epd_kept *k)
+{
+	epd_arrival_undo(g->s, k->workflow, k->run);
+	epd_arrival_free(k->arrival);
+	if (k->dirfd >= 0)
+		close(k->dirfd);
+}
+
+int
+epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept)
+{
+	void *p = epd_grow(g->kept, g->nkept, &g->kept_room, sizeof *g->kept);
+
+	if (!p)
+		return -ENOMEM;
+	g->kept = p;
+	g->kept[g->nkept++] = *kept;
+	return 0;
+}
+
+static void
+end(struct epd_guest *g)
+{
+	while (g->window)
+		gone(g, g->window->id);
+	for (size_t i = 0; i < g->nkept; i++)
+		drop(g, g->kept + i);
+	epd_free(g->kept);
+	epd_store_close(g->s);
+	epd_free(g);
+}
+
+static int
+is_kept(void *arg, const char *workflow, uint64_t run)
+{
+	const struct epd_guest *g = arg;
+
+	for (size_t i = 0; i < g->nkept; i++)
+		if (g->kept[i].run == run &&
+		    !strcmp(g->kept[i].workflow, workflow))
+			return 1;
+	return 0;
+}
+
+/* A half names its runs now, or has them unlinked: either way they are not ours. */
+static void
+let_go(struct epd_guest *g, const char *workflow)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->nkept; i++) {
+		if (strcmp(g->kept[i].workflow, workflow)) {
+			g->kept[n++] = g->kept[i];
+			continue;
+		}
+		drop(g, g->kept + i);
+	}
+	g->nkept = n;
+}
+
+/* ---- calls ---- */
+
+static int
+answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_node_facts f;
+	char tenant[64];
+	int rc = epd_ask_node_unpack(c, tenant);
+
+	if (rc < 0)
+		return epd_why(why, rc, "a question that is none");
+	if (strcmp(tenant, g->s->tenant))
+		return epd_why(why, EPD_EMODEL, "it serves another tenant");
+	memcpy(f.uuid, g->s->uuid, 16);
+	epd_serving_credits(g->of, &f.credits);
+	epd_node_facts_pack(answer, &f);
+	return 0;
+}
+
+static int
+answer_half(struct epd_guest *g, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, struct epd_why *why)
+{
+	struct epd_half_ask a;
+	struct epd_cur c = epd_cur(ask);
+	int rc = epd_ask_answer(g->s, verb, ask, answer, is_kept, g, why);
+
+	if (verb == EPD_ASK_READY && rc == 0 &&
+	    epd_half_ask_unpack(&c, &a) == 0)
+		let_go(g, a.workflow);
+	return rc;
+}
+
+static int
+answer(struct epd_guest *g, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *out, struct epd_opened *opened, struct epd_why *why)
+{
+	struct epd_cur c = epd_cur(ask);
+
+	switch (verb) {
+	case EPD_ASK_NODE:
+		return answer_node(g, &c, out, why);
+	case EPD_ASK_HAVE: case EPD_ASK_READ_PAGES: case EPD_ASK_WRITE_PAGES:
+	case EPD_ASK_KEEP_PAGES: case EPD_ASK_ADOPT_PAGES:
+		return epd_guest_pages(g, verb, &c, out, opened, why);
+	case EPD_ASK_HAS_FEATURE: case EPD_ASK_READ_FEATURE:
+	case EPD_ASK_WRITE_FEATURE: case EPD_ASK_KEEP_FEATURE:
+		return epd_guest_feature(g, verb, &c, out, opened, why);
+	default:
+		if (verb > 0 && verb < EPD_ASKS)
+			return answer_half(g, verb, ask, out, why);
+		return epd_why(why, EPD_EUNSUPPORTED, "a question of a newer "
+		    "version");
+	}
+}
+
+static int
+call(struct epd_guest *g, uint16_t verb, struct epd_span ask,
+    struct epd_buf *out, struct epd_opened *opened, struct epd_why *why)
+{
+	const size_t had = out->n;
+	struct epd_why own = {{0}};
+	int rc;
+
+	*opened = (struct epd_opened){ .id = 0 };
+	rc = answer(g, (enum epd_ask)verb, ask, out, opened, &own);
+	if (rc == 0 && out->failed)
+		rc = epd_why(&own, -ENOMEM, "no memory");
+	if (rc >= 0)
+		return 0;
+	if (opened->id)
+		gone(g, opened->id);
+	*opened = (struct epd_opened){ .id = 0 };
+	out->n = had;
+	/* A sentence with a path in it is for this machine's log. */
+	epd_log(&g->s->log, "op=serve verb=%u result=%s why=\"%s\"", verb,
+	    epd_errlabel(rc), own.text);
+	return epd_why(why, rc, "%s", *own.text && !strchr(own.text, '/') ?
+	    own.text : epd_strerror(rc));
+}
+
+/* ---- all ---- */
+
+int
+epd_serving_new(struct epd_serving **out, struct epd_host *host,
+    const struct epd_serving_options *o, struct epd_why *why)
+{
+	struct epd_store_options look = o->store;
+	struct epd_serving *s;
+	struct epd_store *store;
+	int rc = epd_store_open(&store, &look, why);
+
+	if (rc < 0)
+		return rc;
+	s = epd_calloc(1, sizeof *s);
+	if (s) {
+		s->o = *o;
+		memcpy(s->uuid, store->uuid, 16);
+		s->left = (struct epd_credits){
+			.generation = 1,
+			.bytes = o->bytes ? o->bytes :
+			    epd_memory_cap(store->memory) / 2,
+			.slots = o->slots ? o->slots : 64,
+			.staging = 16,
+		};
+		pthread_mutex_init(&s->lock, NULL);
+	}
+	epd_store_close(store);
+	if (!s)
+		return epd_why(why, -ENOMEM, "no memory");
+	*host = (struct epd_host){ .arg = s, .begin = begin, .end = end,
+	    .call = call, .gone = gone };
+	*out = s;
+	return 0;
+}
+
+void
+epd_serving_free(struct epd_serving *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	epd_free(s);
+}

@@ -1,0 +1,280 @@
+/* pages.c - pages that a guest reads, and pages that it brings. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "serve/guest.h"
+
+/* ---- reading ---- */
+
+static int
+answer_have(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_page_ask *page;
+	uint8_t *have;
+	uint32_t n;
+	int rc = epd_ask_pages_unpack(c, &page, &n);
+
+	if (rc < 0)
+		return epd_why(why, rc, "a question that is none");
+	have = epd_buf_add(answer, n);
+	rc = have ? 0 : -ENOMEM;
+	if (rc == 0)
+		memset(have, 0, n);
+	if (rc == 0)
+		rc = epd_gift_have(g->s, page, n, have);
+	epd_free(page);
+	return rc;
+}
+
+static int
+read_window(struct epd_guest *g, struct epd_pages_ask *a,
+    struct epd_opened *opened, struct epd_why *why)
+{
+	struct epd_window *w = epd_window_new(EPD_WINDOW_PAGES_OUT, a->n);
+	int rc;
+
+	if (!w)
+		return epd_why(why, -ENOMEM, "no memory");
+	rc = epd_gift_find(&w->gift, g->s, g->s->codecs, a, why);
+	for (uint32_t i = 0; rc == 0 && i < a->n; i++)
+		if (a->page[i].there)
+			epd_gift_page(w->gift, i, w->extent + w->n++);
+	if (rc < 0 || !w->n) {
+		epd_window_free(g, w);
+		a->window = 0;
+		return rc;
+	}
+	epd_window_enter(g, w, opened);
+	a->window = w->id;
+	return 0;
+}
+
+static int
+answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_opened *opened, struct epd_why *why)
+{
+	struct epd_pages_ask a;
+	int rc = epd_pages_ask_unpack(c, &a);
+
+	if (rc < 0 || epd_cur_left(c) || (*a.workflow &&
+	    !epd_workflow_name_ok(a.workflow))) {
+		epd_pages_ask_free(&a);
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	}
+	rc = read_window(g, &a, opened, why);
+	if (rc == 0)
+		epd_pages_ask_pack(answer, &a);
+	epd_pages_ask_free(&a);
+	return rc;
+}
+
+/* ---- writing ---- */
+
+/* The workflow it names by uuid is there. */
+static int
+check_workflow(struct epd_guest *g, const struct epd_pages_ask *a,
+    struct epd_why *why)
+{
+	struct epd_workflow w;
+	uint8_t uuid[16];
+	int rc;
+
+	if (!epd_workflow_name_ok(a->workflow))
+		return epd_why(why, EPD_ENOTHING, "no such workflow");
+	rc = epd_workflow_open(&w, g->s, a->workflow, 1, NULL);
+	if (rc < 0)
+		return epd_why(why, rc, "no such workflow");
+	epd_shard_uuid(w.shard, uuid);
+	epd_workflow_close(&w);
+	return memcmp(uuid, a->uuid, 16) ? epd_why(why, EPD_ENOTHING,
+	    "another workflow has its name") : 0;
+}
+
+/* What it takes here: the pages, and their packed form beside them. */
+static uint64_t
+charge_of(const struct epd_pages_ask *a)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct epd_page_ask *p = a->page + i;
+		const uint64_t each = p->there ? a->shape.bytes : 0;
+
+		if (__builtin_add_overflow(sum, each, &sum) ||
+		    (p->there && p->bytes != a->shape.bytes &&
+		    __builtin_add_overflow(sum, p->bytes, &sum)))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+static int
+write_window(struct epd_guest *g, const struct epd_pages_ask *a,
+    struct epd_opened *opened, struct epd_why *why)
+{
+	struct epd_window *w = epd_window_new(EPD_WINDOW_PAGES_IN, a->n);
+	const uint64_t bytes = charge_of(a);
+	int rc;
+
+	if (!w)
+		return epd_why(why, -ENOMEM, "no memory");
+	rc = epd_serving_take(g->of, bytes, why);
+	if (rc == 0) {
+		w->charged = bytes;
+		rc = epd_arrival_open(&w->arrival, g->s, a->workflow,
+		    g->s->codecs, a, why);
+	}
+	if (rc < 0) {
+		epd_window_free(g, w);
+		return rc;
+	}
+	w->n = epd_arrival_count(w->arrival);
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct epd_extent *e = w->extent + i;
+
+		*e = (struct epd_extent){ .fd = -1 };
+		e->p = epd_arrival_place(w->arrival, i, &e->bytes);
+	}
+	memcpy(w->workflow, a->workflow, sizeof w->workflow);
+	epd_window_enter(g, w, opened);
+	return 0;
+}
+
+static int
+answer_write(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_opened *opened, struct epd_why *why)
+{
+	struct epd_pages_ask a;
+	uint32_t there = 0;
+	int rc = epd_pages_ask_unpack(c, &a);
+
+	for (uint32_t i = 0; rc == 0 && i < a.n; i++)
+		there += a.page[i].there;
+	if (rc < 0 || epd_cur_left(c) || !there) {
+		epd_pages_ask_free(&a);
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	}
+	rc = check_workflow(g, &a, why);
+	if (rc == 0)
+		rc = write_window(g, &a, opened, why);
+	if (rc == 0)
+		epd_pack_u64(answer, opened->id);
+	epd_pages_ask_free(&a);
+	return rc;
+}
+
+static struct epd_window *
+take_window(struct epd_guest *g, struct epd_cur *c, enum epd_window_kind kind)
+{
+	struct epd_window *w = epd_window_find(g, epd_unpack_u64(c));
+
+	return c->failed || epd_cur_left(c) || !w || w->kind != kind ? NULL : w;
+}
+
+static int
+answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_window *w = take_window(g, c, EPD_WINDOW_PAGES_IN);
+	struct epd_kept k = { .dirfd = -1 };
+	int rc;
+
+	if (!w || !w->arrival)
+		return epd_why(why, EPD_EFORMAT, "no such window");
+	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &k.run,
+	    why);
+	if (rc < 0)
+		return rc;
+	k.arrival = w->arrival;
+	memcpy(k.workflow, w->workflow, sizeof w->workflow);
+	if ((rc = epd_guest_keep(g, &k)) < 0) {
+		epd_arrival_undo(g->s, k.workflow, k.run);
+		return epd_why(why, rc, "no memory");
+	}
+	w->arrival = NULL;
+	epd_pack_u64(answer, k.run);
+	return 0;
+}
+
+/* ---- linking ---- */
+
+/* A file that a process has open: a run of this user's, or nothing. */
+static int
+adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
+    uint64_t *run)
+{
+	struct epd_kept k = { .dirfd = -1 };
+	char path[48];
+	int file, rc;
+
+	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	/* Looked at before it is opened for good: it may be anything. */
+	if ((file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
+		return -errno;
+	k.dirfd = epd_memory_dir(g->s->memory, workflow);
+	rc = k.dirfd < 0 ? k.dirfd : epd_run_id(&k.run);
+	if (rc >= 0)
+		rc = epd_run_adopt(file, k.dirfd, k.run);
+	close(file);
+	if (rc == 0) {
+		(void)epd_lock_share(k.dirfd, 0);
+		memcpy(k.workflow, workflow, strlen(workflow) + 1);
+		if ((rc = epd_guest_keep(g, &k)) < 0)
+			epd_arrival_undo(g->s, workflow, k.run);
+	}
+	if (rc < 0 && k.dirfd >= 0)
+		close(k.dirfd);
+	if (rc == 0)
+		*run = k.run;
+	return rc;
+}
+
+static int
+answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	struct epd_pages_ask a = { .n = 0 };
+	uint32_t pid, n;
+	int rc;
+
+	if (!g->near)
+		return epd_why(why, EPD_EUNSUPPORTED, "files go between "
+		    "processes of one machine");
+	(void)epd_ask_take_str(c, a.workflow, sizeof a.workflow);
+	for (size_t i = 0; i < sizeof a.uuid; i++)
+		a.uuid[i] = epd_unpack_u8(c);
+	pid = epd_unpack_u32(c);
+	n = epd_unpack_u32(c);
+	if (c->failed || n > EPD_ASK_FILES || epd_cur_left(c) != n * 4u)
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	if ((rc = check_workflow(g, &a, why)) < 0)
+		return rc;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t run = 0;
+
+		/* One that cannot be is sent instead. */
+		if (adopt(g, a.workflow, pid, epd_unpack_u32(c), &run) < 0)
+			run = 0;
+		epd_pack_u64(answer, run);
+	}
+	return 0;
+}
+
+int
+epd_guest_pages(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
+    struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why)
+{
+	switch (verb) {
+	case EPD_ASK_HAVE: return answer_have(g, c, answer, why);
+	case EPD_ASK_READ_PAGES: return answer_read(g, c, answer, opened, why);
+	case EPD_ASK_WRITE_PAGES:
+		return answer_write(g, c, answer, opened, why);
+	case EPD_ASK_ADOPT_PAGES: return answer_adopt(g, c, answer, why);
+	default: return answer_keep(g, c, answer, why);
+	}
+}

@@ -1,0 +1,304 @@
+#!/usr/bin/env bats
+# Stores that reach each other: epd-serve --role data, and hand-offs to where it serves.
+
+load helper
+load peer
+
+setup() {
+	bats_require_minimum_version 1.5.0
+	unset EPD_THREADS EPD_ISA EPD_TENANT EPD_LOG NO_COLOR XDG_STATE_HOME
+	unset XDG_CONFIG_HOME
+	export HOME=$BATS_TEST_TMPDIR/home
+	export EPD_STORE=$BATS_TEST_TMPDIR/store
+	export EPD_CONFIG=$BATS_TEST_TMPDIR/config.yaml
+	export EPD_MODEL=$model
+	mkdir -p "$HOME" "$BATS_TEST_TMPDIR/memory"
+	printf 'page:\n  memory_dir: %s\n' "$BATS_TEST_TMPDIR/memory" >"$EPD_CONFIG"
+	cd "$BATS_TEST_TMPDIR"
+}
+
+teardown() {
+	[ -z "${served:-}" ] || ! kill -0 "$served" 2>/dev/null || unserve || true
+	no_machines
+	for s in "$EPD_STORE" peer; do
+		[ ! -e "$s/store" ] || epd-state check --store "$s"
+	done
+	rm -rf "$EPD_STORE" peer memory
+}
+
+@test "a state goes to a peer by tcp and goes on there: same tokens, same bits" {
+	s=$(ask)
+	epd-decode -n 4 "$s" >/dev/null
+	s=$(epd-prefill -p 'And what colour is it?' "$s" | cut -d@ -f1)
+	want=$(says "$s")
+	had=$(sums "$s")
+	serve peer --listen tcp://127.0.0.1:0
+	[[ $address == tcp://127.0.0.1:* ]]
+	run --separate-stderr epd-handoff -v --to "$address" "$s"
+	[ "$status" -eq 0 ]
+	[ "$output" = w1/s1 ]
+	[[ $stderr =~ ^0\ pages\ linked,\ [1-9][0-9]*\ copied ]]
+	run -4 epd-decode "$s"
+	[ -z "$(epd-handoff --status)" ]
+	[ -z "$(epd-handoff --store peer --status)" ]
+	[ "$(sums --store peer w1/s1)" = "$had" ]
+	mv "$EPD_STORE" away
+	[ "$(says w1/s1 --store peer)" = "$want" ]
+	[ "$(epd-state show --store peer -j w1/s1 | jq .pages_missing)" -eq 0 ]
+	mv away "$EPD_STORE"
+}
+
+@test "two machines: a state prefilled on one is decoded on the other" {
+	machines
+	s=$(ask)
+	want=$(says "$s")
+	head -c 32 /dev/urandom | base64 >key
+	chmod 600 key
+	in="ip netns exec $far" serve peer --listen tcp://10.99.0.2:7070 --key-file key
+	[ "$address" = tcp://10.99.0.2:7070 ]
+	cp "$EPD_CONFIG" plain
+	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
+	t=$(ip netns exec "$near" epd-handoff --to "$address" "$s")
+	[ "$(ip netns exec "$far" epd-decode --store peer -j --logprobs "$(
+		epd-fork --store peer "$t")" | jq -c '[.token, .logprob]')" = "$want" ]
+	unserve
+	# Nothing listens beyond the machine without a key.
+	run -2 --separate-stderr timeout 10 ip netns exec "$far" epd-serve --role data \
+		--config plain --store peer --listen tcp://10.99.0.2:7070
+	[[ $stderr == *key* ]]
+}
+
+@test "who has another key, or none, is turned away and nothing changes" {
+	s=$(ask)
+	head -c 32 /dev/urandom | base64 >key
+	head -c 32 /dev/urandom | base64 >other
+	chmod 600 key other
+	serve peer --listen tcp://127.0.0.1:0 --key-file key
+	run -1 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr != *"$(cat key)"* ]]
+	cp "$EPD_CONFIG" plain
+	printf 'transfer:\n  key_file: %s\n' "$PWD/other" >>"$EPD_CONFIG"
+	run -1 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr != *"$(cat key)"* ]] && [[ $stderr != *"$(cat other)"* ]]
+	[ -z "$(epd-handoff --status)" ]
+	chmod 644 key
+	cp plain "$EPD_CONFIG"
+	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
+	run -2 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *'chmod 600'* ]]
+	chmod 600 key
+	[ "$(epd-handoff --to "$address" "$s")" = w1/s1 ]
+}
+
+@test "what the peer has is not moved again" {
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(ask "$(seq -s' ' 60)")
+	# The peer has come to the same prefix by itself.
+	ask "$(seq -s' ' 60)" --store peer >/dev/null
+	epd-decode -n 40 "$s" >/dev/null
+	want=$(says "$s")
+	run --separate-stderr epd-handoff -v --to "$address" "$s"
+	[ "$status" -eq 0 ]
+	linked=$(sed -n 's/^\([0-9]*\) pages linked.*/\1/p' <<<"$stderr")
+	copied=$(sed -n 's/.* \([0-9]*\) copied.*/\1/p' <<<"$stderr")
+	[ "$linked" -ge 5 ]
+	[ "$copied" -lt "$linked" ]
+	[ "$(epd-state metrics | sed -n 's/^epd_transfer_tcp_bytes //p')" -le $((copied * 24576)) ]
+	[ "$(says "$output" --store peer)" = "$want" ]
+}
+
+@test "a socket on this machine: the same user alone" {
+	s=$(ask)
+	want=$(says "$s")
+	serve peer
+	[ "$address" = "unix://$PWD/peer/serve" ]
+	[ "$(stat -c %a peer/serve)" = 600 ]
+	epd-state check --store peer
+	run --separate-stderr epd-handoff -v --to "$address" "$s"
+	[ "$output" = w1/s1 ]
+	# Pages are the same memory: no byte of them was copied.
+	[[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]]
+	[ "$(says w1/s1 --store peer)" = "$want" ]
+	if [ "$(id -u)" -eq 0 ]; then
+		chmod 711 . peer
+		chmod 666 peer/serve
+		s=$(ask)
+		HOME=/ run ! setpriv --reuid 65534 --clear-groups \
+			epd-handoff --store "$EPD_STORE" --to "$address" "$s"
+		chmod 700 peer
+	fi
+	unserve
+	[ ! -e peer/serve ]
+}
+
+@test "compressed pages are another family, told as such, and go on" {
+	for c in fp8 int8; do
+		s=$(ask)
+		printf 'page:\n  memory_dir: %s\ntransfer:\n  compression: %s\n' \
+			"$PWD/memory" "$c" >"$EPD_CONFIG"
+		serve "peer" --listen tcp://127.0.0.1:0
+		t=$(epd-handoff --to "$address" "$s")
+		unserve
+		[ "$(epd-state show --store peer -j "$t" |
+			jq -r '[.. | .numeric? // empty][0]')" = "lanes16-f32+$c" ]
+		[ -n "$(epd-decode --store peer -n 3 "$t")" ]
+		epd-state check --store peer
+		# Its pages are lost: it is computed anew, and is what it was.
+		rm -rf memory/epd-*
+		epd-decode --store peer -n 2 "$(epd-prefill --store peer -p 'And?' "$t")" >/dev/null
+		sed -i '/transfer/,$d' "$EPD_CONFIG"
+	done
+	# An exact state does not take up what a codec left.
+	serve peer --listen tcp://127.0.0.1:0
+	before=$(epd-state metrics --store peer | sed -n 's/^epd_reuse_exact_reuse_hits //p')
+	ask '' --store peer >/dev/null
+	[ "$(epd-state metrics --store peer |
+		sed -n 's/^epd_reuse_exact_reuse_hits //p')" -eq "$before" ]
+}
+
+@test "a codec that the peer does not know changes nothing" {
+	s=$(ask)
+	printf 'transfer:\n  compression: custom\n' >>"$EPD_CONFIG"
+	serve peer --listen tcp://127.0.0.1:0
+	run -1 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *custom* ]]
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 1 "$s" >/dev/null
+}
+
+@test "killed servers: one has the state, and nothing is left" {
+	local i base
+	s=$(ask)
+	serve peer --listen tcp://127.0.0.1:0
+	port=${address##*:}
+	for i in $(seq "${KILLS:-12}"); do
+		b=$(epd-fork "$s")
+		: >out
+		epd-handoff --timeout 20s --to "$address" "$b" "t$((i % 3))" >out 2>err &
+		pid=$!
+		sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
+		if [ $((i % 2)) -eq 0 ]; then
+			kill -9 "$served" 2>/dev/null || true
+			wait "$served" || true
+			serve peer --listen "tcp://127.0.0.1:$port"
+			wait $pid || true
+		else
+			kill -9 $pid 2>/dev/null || true
+			wait $pid || true
+		fi
+		id=$(epd-handoff --status | cut -d' ' -f1)
+		if [ -n "$id" ]; then
+			epd-handoff --commit "$id" >/dev/null 2>&1 ||
+				epd-handoff --abort "$id" >/dev/null 2>&1 || true
+		fi
+		[ -z "$(epd-handoff --status)" ]
+		# What it was killed before it could tell the peer, a person does.
+		for id in $(epd-handoff --store peer --status | cut -d' ' -f1); do
+			epd-handoff --store peer --commit "$id" >/dev/null
+		done
+		[ -z "$(epd-handoff --store peer --status)" ]
+		{ epd-state ls | awk -v s="$s" '$1 != s { print "here", $1 }'
+		  epd-state ls --store peer | awk '{ print "there", $1 }'; } >owner
+		[ "$(wc -l <owner)" -eq 1 ] || { echo "kill $i:" $(cat owner) >&2; false; }
+		read -r where who <owner
+		if [ "$where" = here ]; then
+			epd-state release "$who"
+		else
+			epd-state release --store peer "$who"
+		fi
+	done
+	unserve
+	sleep 1.1
+	epd-state gc --store peer
+	epd-state gc
+	[ -z "$(find peer memory -name '.tmp.*')" ]
+	[ "$(find memory/*/w/t* -type f 2>/dev/null | wc -l)" -eq 0 ]
+}
+
+@test "an address that none can have, and a peer that is not there" {
+	s=$(ask)
+	run -3 --separate-stderr epd-handoff --timeout 500ms --to tcp://127.0.0.1:1 "$s"
+	run -2 --separate-stderr epd-handoff --to tcp://127.0.0.1 "$s"
+	run -2 --separate-stderr epd-serve --role data --listen tcp://nowhere
+	run -2 --separate-stderr epd-serve --role oracle
+	run -2 --separate-stderr epd-serve
+	serve "$EPD_STORE" --listen tcp://127.0.0.1:0
+	run -2 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *'own server'* ]]
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "a state is fetched from a peer: its target begins" {
+	s=$(ask '' --store peer)
+	want=$(says "$s" --store peer)
+	for at in tcp://127.0.0.1:0 "unix://$PWD/peer/serve"; do
+		serve peer --listen "$at"
+		b=$(epd-fork --store peer "$s")
+		run --separate-stderr epd-handoff -v --from "$address" "$b" got
+		[ "$status" -eq 0 ]
+		[[ $output == got/s* ]]
+		case $at in
+		tcp*) [[ $stderr =~ [1-9][0-9]*\ copied ]] ;;
+		*) [[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]] ;;
+		esac
+		[ "$(says "$output")" = "$want" ]
+		run -4 epd-decode --store peer "$b"
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		# Of what is not there nothing is made here.
+		before=$(epd-state ls 2>/dev/null | wc -l)
+		run -4 epd-handoff --from "$address" "$b"
+		run -4 epd-handoff --from "$address" w9/s1
+		[ "$(epd-state ls 2>/dev/null | wc -l)" -eq "$before" ]
+		[ ! -e "$EPD_STORE/w/w1" ]
+		unserve
+	done
+	run -2 epd-handoff --from ./peer "$s"
+	run -2 epd-handoff --from tcp://127.0.0.1:9 --prepare "$s"
+}
+
+@test "policies that the configuration names are kept to" {
+	s=$(epd-prefill -p "$(seq -s' ' 40)")
+	t=$(ask)
+	cat >rules.yaml <<-'E'
+	policies:
+	  - name: nothing_by_tcp
+	    backends: [rdma]
+	E
+	cp "$EPD_CONFIG" plain
+	for mode in disabled enforced; do
+		cp plain "$EPD_CONFIG"
+		printf 'transfer:\n  mode: %s\n  rules: "%s"\n' "$mode" "$PWD/rules.yaml" \
+			>>"$EPD_CONFIG"
+		[ -n "${served:-}" ] || serve peer --listen tcp://127.0.0.1:0
+		b=$(epd-fork "$s")
+		want=$(says "$b")
+		# Its pages may not go: they are computed there, and are the same.
+		run --separate-stderr epd-handoff -v --to "$address" "$b"
+		[ "$status" -eq 0 ]
+		[[ $stderr =~ ^0\ pages\ linked,\ 0\ copied\ \(0\ B\),\ [1-9] ]]
+		[ "$(says "$output" --store peer)" = "$want" ]
+		# A picture has to go.
+		run -6 --separate-stderr epd-handoff --to "$address" "$t"
+		[ -z "$(epd-handoff --status)" ]
+	done
+	echo 'policies: 3' >rules.yaml
+	run -2 --separate-stderr epd-handoff --to "$address" "$t"
+	[[ $stderr == *rules.yaml:1* ]]
+}
+
+@test "a plan is made beside the order that decides, or decides" {
+	for mode in shadow enforced; do
+		rm -rf peer
+		served=
+		s=$(ask)
+		want=$(says "$s")
+		sed -i '/^transfer/,$d' "$EPD_CONFIG"
+		printf 'transfer:\n  mode: %s\n' "$mode" >>"$EPD_CONFIG"
+		serve peer --listen tcp://127.0.0.1:0
+		[ "$(says "$(epd-handoff --to "$address" "$s")" --store peer)" = "$want" ]
+		unserve
+	done
+	[ "$(epd-state metrics | sed -n 's/^epd_transfer_plans_compared //p')" -ge 2 ]
+	[ "$(epd-state metrics | sed -n 's/^epd_transfer_plans_differ //p')" -eq 0 ]
+}

@@ -1,0 +1,726 @@
+/*
+ * wire_carry - plans carried out over a transport that fails: retries as new attempts,
+ * fallback, late completions, reservations, deadlines.
+ *
+ * The transport below the faults moves bytes to and from one array here, so what a
+ * test asks is of move/ alone; the same over tcp, shm and rdma is in wire_faults.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/stop.h"
+#include "move/move.h"
+#include "tests/check.h"
+#include "transport/transport.h"
+
+#define MS UINT64_C(1000000)
+enum { SIZE = 8 << 20, ITEMS = 40, MOVES = 8 };
+
+/* ---- a transport of memory ---- */
+
+static uint8_t there[SIZE], here[SIZE];
+static int links;
+
+struct mem {
+	EPD_LINK_OPS;
+	struct epd_piece piece[MOVES];
+	int n;
+};
+
+static int
+mem_probe(const struct epd_transport *t, struct epd_transport_facts *out,
+    struct epd_why *why)
+{
+	(void)t;
+	(void)why;
+	*out = (struct epd_transport_facts){ .alignment = 1 };
+	return 0;
+}
+
+static int
+mem_open(const struct epd_transport *t, struct epd_link **out,
+    const struct epd_peer *peer, struct epd_why *why)
+{
+	struct mem *m = calloc(1, sizeof *m);
+
+	(void)peer;
+	(void)why;
+	m->ops = t;
+	links++;
+	*out = (struct epd_link *)(void *)m;
+	return 0;
+}
+
+static void
+mem_close(struct epd_link *l)
+{
+	links--;
+	free(l);
+}
+
+static int
+mem_submit(struct epd_link *l, const struct epd_piece *p, struct epd_why *why)
+{
+	struct mem *m = (struct mem *)(void *)l;
+
+	(void)why;
+	if (m->n == MOVES)
+		return -EAGAIN;
+	m->piece[m->n++] = *p;
+	return 0;
+}
+
+static int
+mem_wait(struct epd_link *l, struct epd_piece_done *done, int max,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	struct mem *m = (struct mem *)(void *)l;
+	int n = 0;
+
+	(void)deadline_ns;
+	if (!m->n)
+		return epd_why(why, EPD_EUSAGE, "nothing is under way");
+	/* The last first: no order is promised. */
+	for (; m->n && n < max; n++) {
+		const struct epd_piece *p = m->piece + --m->n;
+
+		if (p->op == EPD_OP_READ)
+			memcpy(p->local, there + p->offset, p->bytes);
+		else
+			memcpy(there + p->offset, p->local, p->bytes);
+		done[n] = (struct epd_piece_done){ .tag = p->tag,
+		    .bytes = p->bytes };
+	}
+	return n;
+}
+
+static int
+mem_shut(struct epd_link *l, uint64_t window, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	(void)l;
+	(void)window;
+	(void)deadline_ns;
+	(void)why;
+	return 0;
+}
+
+#define MEM(name, via) static const struct epd_transport name = { \
+	.backend = via, .probe = mem_probe, .open = mem_open, \
+	.close = mem_close, .submit = mem_submit, .wait = mem_wait, \
+	.shut = mem_shut }
+MEM(mem_rdma, EPD_VIA_RDMA);
+MEM(mem_tcp, EPD_VIA_TCP);
+
+/* ---- a world ---- */
+
+struct world {
+	struct epd_faulty rdma, tcp;
+	struct epd_planner *planner;
+	struct epd_operations how;
+	struct epd_intent intent;
+	struct epd_item item[ITEMS];
+	struct epd_carry c;
+	struct epd_ledger books;
+	uint64_t policy_generation;	/* what now says, if not 0 */
+	int decided, commits, opened[EPD_VIA_COUNT], recomputed, fresh, partial;
+	int change_at;			/* the look at which the policy changes */
+	int looks;
+	uint64_t reserved;		/* bytes, seen while a way was open */
+};
+
+static int
+decide(void *arg, int32_t index, struct epd_decision *out, struct epd_why *why)
+{
+	struct world *w = arg;
+
+	(void)why;
+	w->decided++;
+	w->intent.index = index;
+	w->intent.now_ns = epd_clock_boot_ns();
+	return epd_plan_decide(w->planner, &w->how, &w->intent, out);
+}
+
+static void
+now(void *arg, struct epd_generations *out)
+{
+	struct world *w = arg;
+
+	epd_plan_generations(w->planner, &w->how, &w->intent, out);
+	if (w->change_at && w->looks++ == w->change_at - 1)
+		out->policy++;
+}
+
+static int
+open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
+    struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct world *w = arg;
+	const int b = plan->stage[0].backend;
+	struct epd_faulty *f = b == EPD_VIA_RDMA ? &w->rdma : &w->tcp;
+	const struct epd_peer peer = { .address = "mem", .deadline_ns = deadline_ns };
+	int rc;
+
+	(void)moved;
+	w->opened[b]++;
+	w->reserved = w->books.used.nic_bytes;
+	for (uint32_t i = 0; i < w->c.n; i++)
+		w->item[i].offset = (uint64_t)((uint8_t *)w->item[i].local - here);
+	rc = f->ops.open(&f->ops, &out->link, &peer, why);
+	out->window = 1;
+	out->fresh = w->fresh;
+	return rc;
+}
+
+static void
+close_way(void *arg, struct epd_passage *p, int broken)
+{
+	(void)arg;
+	(void)broken;
+	epd_link_ops(p->link)->close(p->link);
+}
+
+static int
+commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	struct world *w = arg;
+
+	(void)plan;
+	(void)p;
+	(void)deadline_ns;
+	(void)why;
+	w->commits++;
+	return 0;
+}
+
+static int
+recompute(void *arg, const struct epd_plan *plan, struct epd_why *why)
+{
+	(void)plan;
+	(void)why;
+	((struct world *)arg)->recomputed++;
+	return 0;
+}
+
+static const struct epd_carrier carrier = {
+	.decide = decide, .now = now, .open = open_way, .close = close_way,
+	.commit = commit, .recompute = recompute,
+};
+
+enum { ONLY_RDMA = 1, NO_FALLBACK = 2, NOT_SAFE = 4, UNVERSIONED = 8, RECOMPUTES = 16 };
+
+static void
+begin(struct world *w, enum epd_op op, int how, const struct epd_fault *rdma,
+    int nrdma, const struct epd_fault *tcp, int ntcp)
+{
+	struct epd_capability can[3];
+	struct epd_plan_config c;
+	uint64_t at = 0;
+
+	memset(w, 0, sizeof *w);
+	epd_faulty_init(&w->rdma, &mem_rdma, rdma, nrdma);
+	epd_faulty_init(&w->tcp, &mem_tcp, tcp, ntcp);
+	epd_plan_config_default(&c);
+	epd_capability_default(can, EPD_VIA_RDMA);
+	epd_capability_default(can + 1, EPD_VIA_TCP);
+	if (how & NOT_SAFE)
+		for (int i = 0; i < 2; i++)
+			can[i].flags &= ~(uint32_t)EPD_CAN_RETRY;
+	c.capability = can;
+	epd_capability_default(can + 2, EPD_VIA_RECOMPUTE);
+	c.ncapabilities = how & ONLY_RDMA ? 1 : 3;
+	c.contract.allows = how & NO_FALLBACK ? 0 : EPD_MAY_FALLBACK;
+	if (how & RECOMPUTES)
+		c.contract.allows |= EPD_MAY_RECOMPUTE;
+	c.policy_generation = 1;
+	epd_planner_new(&w->planner, &c, NULL);
+	for (int i = 0; i < SIZE; i++) {
+		there[i] = (uint8_t)(op == EPD_OP_READ ? i * 7 + i / 255 : 0);
+		here[i] = (uint8_t)(op == EPD_OP_READ ? 0 : i * 5 + i / 253);
+	}
+	for (int i = 0; i < ITEMS; i++) {
+		const uint64_t n = 1 + (uint64_t)i * 9973 % (SIZE / ITEMS);
+
+		w->item[i] = (struct epd_item){ .local = here + at, .bytes = n,
+		    .sum = epd_xxh3_64(there + at, n), .has_sum = 1 };
+		at += n;
+	}
+	w->intent = (struct epd_intent){
+		.id = 100, .bytes = at, .op = (uint8_t)op,
+		.here = { .medium = EPD_IN_CPU, .node = 1, .machine = 1,
+		    .ntags = 2, .tag = { EPD_VIA_RDMA, EPD_VIA_TCP } },
+		.there = { .medium = EPD_IN_CPU, .node = 2, .machine = 2,
+		    .ntags = 2, .tag = { EPD_VIA_RDMA, EPD_VIA_TCP } },
+		.priority = EPD_PRIO_NORMAL,
+	};
+	epd_ledger_default(&w->books);
+	epd_ledger_credit(&w->books, &(struct epd_credits){ .generation = 1,
+	    .bytes = UINT64_MAX, .slots = 100 });
+	w->c = (struct epd_carry){
+		.op = op, .item = w->item, .n = ITEMS,
+		.versioned = !(how & UNVERSIONED), .piece_bytes = 10000,
+		.deadline_ns = epd_clock_boot_ns() + 5000 * MS,
+		.books = &w->books, .how = &carrier, .arg = w,
+	};
+}
+
+static void
+end(struct world *w)
+{
+	epd_planner_free(w->planner);
+}
+
+static int
+is_equal(const struct world *w)
+{
+	for (int i = 0; i < ITEMS; i++)
+		if (memcmp(w->item[i].local, there +
+		    ((uint8_t *)w->item[i].local - here), w->item[i].bytes))
+			return 0;
+	return 1;
+}
+
+static int
+is_idle(const struct world *w)
+{
+	static const struct epd_charge none;
+
+	return links == 0 && !memcmp(&w->books.used, &none, sizeof none);
+}
+
+/* ---- nothing fails ---- */
+
+TEST(both_ways_in_pieces)
+{
+	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
+		struct epd_carried got;
+		struct world w;
+
+		begin(&w, (enum epd_op)op, 0, NULL, 0, NULL, 0);
+		CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+		CHECK(is_equal(&w) && is_idle(&w));
+		CHECK_INT(got.backend, EPD_VIA_RDMA);
+		CHECK_INT(got.attempts, 1);
+		CHECK_INT(got.bytes, w.intent.bytes);
+		CHECK_INT(w.commits, 1);
+		CHECK(w.reserved >= w.intent.bytes);
+		end(&w);
+	}
+}
+
+/* ---- the RFC's five faults ---- */
+
+TEST(fault1_primary_fails_before_dispatch)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_OPEN, 0, 0, EPD_EPEER, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w) && is_idle(&w));
+	CHECK_INT(got.backend, EPD_VIA_TCP);
+	CHECK_INT(got.role, EPD_ROLE_FALLBACK);
+	CHECK_INT(got.fallbacks, 1);
+	CHECK_INT(got.retries, 2);
+	CHECK_INT(w.opened[EPD_VIA_RDMA], 3);
+	end(&w);
+}
+
+TEST(fault2_primary_fails_after_submission)
+{
+	/* Some move, one fails, the rest never comes. */
+	const struct epd_fault f[] = {
+		{ EPD_FAULT_MOVE, 13, 1, EPD_EPEER, 5000, 0 },
+		{ EPD_FAULT_CUT, 20, 0, EPD_EPEER, 0, 0 },
+	};
+	struct epd_carried got;
+	struct world w;
+
+	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
+		begin(&w, (enum epd_op)op, 0, f, 2, NULL, 0);
+		CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+		CHECK(is_equal(&w) && is_idle(&w));
+		CHECK_INT(got.backend, EPD_VIA_TCP);
+		CHECK_INT(got.fallbacks, 1);
+		/* What had come whole was not moved again. */
+		CHECK(got.bytes < w.intent.bytes + 8 * 10000);
+		end(&w);
+	}
+}
+
+TEST(fault3_stale_dependency_is_revalidated)
+{
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	w.change_at = 1;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(got.replans, 1);
+	CHECK_INT(w.decided, 2);
+	CHECK(is_equal(&w) && is_idle(&w));
+	end(&w);
+}
+
+/* The same before a fallback: it is not dispatched as it was decided. */
+TEST(fault3_stale_fallback_is_decided_anew)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_OPEN, 0, 0, -ENODEV, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	w.change_at = 2;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(got.replans, 1);
+	CHECK_INT(got.backend, EPD_VIA_TCP);
+	CHECK(is_equal(&w));
+	end(&w);
+}
+
+TEST(fault4_late_completion_of_an_old_attempt)
+{
+	/* Told twice, and told late: neither is the new attempt's. */
+	const struct epd_fault f[] = {
+		{ EPD_FAULT_TWICE, 3, 2, 0, 0, 0 },
+		{ EPD_FAULT_LATE, 6, 1, 0, 0, 30 * MS },
+		{ EPD_FAULT_MOVE, 9, 1, EPD_EPEER, 0, 0 },
+	};
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, ONLY_RDMA, f, 3, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w) && is_idle(&w));
+	CHECK(got.attempts > 1);
+	CHECK(got.late >= 1);
+	end(&w);
+}
+
+/* A link that is used again tells of moves of the attempt before. */
+static struct epd_link *shared;
+static int
+open_shared(void *arg, const struct epd_plan *plan, const uint8_t *moved,
+    struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
+{
+	if (!shared) {
+		int rc = open_way(arg, plan, moved, out, deadline_ns, why);
+
+		if (rc < 0)
+			return rc;
+		shared = out->link;
+	}
+	*out = (struct epd_passage){ .link = shared, .window = 1 };
+	return 0;
+}
+static void
+close_shared(void *arg, struct epd_passage *p, int broken)
+{
+	(void)arg;
+	(void)p;
+	(void)broken;
+}
+
+TEST(fault4_an_old_attempts_tags_count_for_nothing)
+{
+	const struct epd_fault f[] = {
+		{ EPD_FAULT_TWICE, 0, 4, 0, 0, 0 },
+		{ EPD_FAULT_LATE, 4, 2, 0, 0, 60 * MS },
+		{ EPD_FAULT_MOVE, 7, 1, EPD_EPEER, 0, 0 },
+	};
+	struct epd_carrier how = carrier;
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, ONLY_RDMA, f, 3, NULL, 0);
+	shared = NULL;
+	how.open = open_shared;
+	how.close = close_shared;
+	w.c.how = &how;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(got.attempts, 2);
+	CHECK(got.late > 0);
+	CHECK(is_equal(&w));
+	epd_link_ops(shared)->close(shared);
+	CHECK(is_idle(&w));
+	end(&w);
+}
+
+TEST(fault5_fallback_the_policy_does_not_allow)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_OPEN, 0, 0, EPD_EPEER, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, NO_FALLBACK, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPEER);
+	CHECK_INT(w.opened[EPD_VIA_TCP], 0);
+	CHECK_INT(got.fallbacks, 0);
+	CHECK(is_idle(&w));
+	end(&w);
+}
+
+/* ---- what may be done again ---- */
+
+TEST(unsafe_after_partial_progress_is_refused)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_MOVE, 5, 1, EPD_EPEER, 100, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPARTIAL);
+	CHECK_INT(got.attempts, 1);
+	CHECK_INT(w.commits, 0);
+	CHECK(is_idle(&w));
+	end(&w);
+	/* A target that is versioned may be begun again, whatever the backend. */
+	begin(&w, EPD_OP_WRITE, NOT_SAFE, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w));
+	end(&w);
+	/* So may what is idempotent. */
+	begin(&w, EPD_OP_WRITE, UNVERSIONED, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w));
+	end(&w);
+}
+
+TEST(unsafe_before_anything_moved_is_no_matter)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_OPEN, 0, 1, EPD_EPEER, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(got.attempts, 2);
+	CHECK(is_equal(&w) && is_idle(&w));
+	end(&w);
+}
+
+TEST(a_fresh_window_has_nothing_of_the_last)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_MOVE, 200, 1, EPD_EPEER, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_WRITE, 0, f, 1, NULL, 0);
+	w.fresh = 1;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w));
+	CHECK(got.again > 0);
+	CHECK_INT(got.bytes - got.again, w.intent.bytes);
+	end(&w);
+}
+
+/* ---- damage ---- */
+
+TEST(damage_is_found_and_moved_again)
+{
+	const struct epd_fault f[] = {
+		{ EPD_FAULT_CORRUPT, 4, 3, 0, 17, 0 },
+		{ EPD_FAULT_MOVE, 30, 1, EPD_ECORRUPT, 0, 0 },
+	};
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, f, 2, NULL, 0);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_equal(&w) && is_idle(&w));
+	CHECK(got.corrupt >= 2);
+	CHECK(got.bytes < w.intent.bytes + 8 * (SIZE / ITEMS));
+	end(&w);
+}
+
+TEST(damage_that_stays_is_told)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_CORRUPT, 0, 0, 0, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ECORRUPT);
+	CHECK(is_idle(&w));
+	end(&w);
+}
+
+/* ---- deadlines ---- */
+
+TEST(kind30_a_peer_that_says_nothing)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_DROP, 0, 0, 0, 0, 0 } };
+	uint64_t from = epd_clock_boot_ns();
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	w.c.deadline_ns = epd_clock_boot_ns() + 600 * MS;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ETIMEOUT);
+	from = epd_clock_boot_ns() - from;
+	CHECK(from >= 500 * MS && from < 2000 * MS);
+	CHECK(is_idle(&w));
+	end(&w);
+	/* The other path gets its share of the time. */
+	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	w.c.deadline_ns = epd_clock_boot_ns() + 1500 * MS;
+	w.c.tries = 1;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(got.backend, EPD_VIA_TCP);
+	CHECK(is_equal(&w));
+	end(&w);
+}
+
+static atomic_int over;
+static int
+is_over(void *arg)
+{
+	(void)arg;
+	return atomic_load(&over);
+}
+
+static void *
+call_off(void *arg)
+{
+	(void)arg;
+	epd_clock_sleep_ns(150 * MS);
+	atomic_store(&over, 1);
+	return NULL;
+}
+
+TEST(called_off)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_DROP, 0, 0, 0, 0, 0 } };
+	uint64_t from = epd_clock_boot_ns();
+	struct epd_carried got;
+	pthread_t t;
+	struct world w;
+	int rc;
+
+	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	atomic_store(&over, 0);
+	pthread_create(&t, NULL, call_off, NULL);
+	epd_stop_heed(is_over, NULL);
+	rc = epd_carry(&w.c, &got, NULL);
+	epd_stop_heed(NULL, NULL);
+	pthread_join(t, NULL);
+	CHECK_INT(rc, -ECANCELED);
+	CHECK(epd_clock_boot_ns() - from < 2500 * MS);
+	CHECK(is_idle(&w));
+	end(&w);
+}
+
+/* ---- what it takes ---- */
+
+TEST(a_charge_is_granted_whole_or_not_at_all)
+{
+	struct epd_ledger l;
+	struct epd_charge c = { .nic_bytes = 10, .receiver_bytes = 10,
+	    .request_slots = 1, .staging_slots = 65 };
+	struct epd_charge before;
+
+	epd_ledger_default(&l);
+	epd_ledger_credit(&l, &(struct epd_credits){ .bytes = 100, .slots = 1 });
+	before = l.used;
+	CHECK_INT(epd_ledger_take(&l, &c, NULL), EPD_ECREDIT);
+	CHECK(!memcmp(&before, &l.used, sizeof before));
+	c.staging_slots = 64;
+	CHECK_INT(epd_ledger_take(&l, &c, NULL), 0);
+	CHECK_INT(epd_ledger_take(&l, &c, NULL), EPD_ECREDIT);
+	CHECK_INT(l.used.nic_bytes, 10);
+	/* What is granted beside what is used. */
+	epd_ledger_credit(&l, &(struct epd_credits){ .bytes = 5, .slots = 1 });
+	CHECK_INT(l.limit.receiver_bytes, 15);
+	epd_ledger_give(&l, &c);
+	CHECK(!memcmp(&before, &l.used, sizeof before));
+	/* Every part alone is enough to refuse it. */
+	for (int i = 0; i < 8; i++) {
+		struct epd_charge one = {0};
+		struct epd_ledger tight = { .generation = 1 };
+
+		switch (i) {
+		case 0: one.nic_bytes = 1; break;
+		case 1: one.receiver_bytes = 1; break;
+		case 2: one.host_staging_bytes = 1; break;
+		case 3: one.request_slots = 1; break;
+		case 4: one.staging_slots = 1; break;
+		case 5: one.consumer_slots = 1; break;
+		case 6: one.qp_slots = 1; break;
+		default: one.cq_slots = 1; break;
+		}
+		CHECK_INT(epd_ledger_take(&tight, &one, NULL), EPD_ECREDIT);
+	}
+}
+
+static void *
+grant(void *arg)
+{
+	struct world *w = arg;
+
+	epd_clock_sleep_ns(100 * MS);
+	w->books.limit.request_slots = 64;
+	return NULL;
+}
+
+TEST(it_waits_for_what_is_not_granted_yet)
+{
+	struct epd_carried got;
+	pthread_t t;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	w.books.limit.request_slots = 0;
+	w.c.deadline_ns = epd_clock_boot_ns() + 300 * MS;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ECREDIT);
+	CHECK_INT(w.opened[EPD_VIA_RDMA] + w.opened[EPD_VIA_TCP], 0);
+	w.c.deadline_ns = epd_clock_boot_ns() + 5000 * MS;
+	pthread_create(&t, NULL, grant, &w);
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	pthread_join(t, NULL);
+	CHECK(is_equal(&w) && is_idle(&w));
+	end(&w);
+}
+
+/* ---- recompute ---- */
+
+TEST(what_cannot_come_is_computed)
+{
+	const struct epd_fault f[] = { { EPD_FAULT_OPEN, 0, 0, -ENODEV, 0, 0 } };
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, RECOMPUTES, f, 1, f, 1);
+	w.intent.tokens = 1000;
+	w.intent.tokens_per_s = 500;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK_INT(w.recomputed, 1);
+	CHECK_INT(got.backend, EPD_VIA_RECOMPUTE);
+	CHECK_INT(got.role, EPD_ROLE_DEGRADED);
+	CHECK_INT(got.fallbacks, 2);
+	end(&w);
+}
+
+TEST(memory_fails_at_each_place)
+{
+	struct epd_carried got;
+	struct world w;
+
+	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	w.c.n = 0;
+	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	end(&w);
+}
+
+int
+main(int argc, char **argv)
+{
+	return check_main(argc, argv);
+}
