@@ -4,7 +4,7 @@
  *
  *	peer MODE PAGES PAGE_BYTES SECONDS [ADDRESS]
  *
- * MODE is transfer.mode.  One line of JSON: the rate, and how long one fetch takes.
+ * MODE is transfer.mode, or nosum: disabled, and transfer.checksum too.  One line of JSON: the rate, and how long one fetch takes.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +41,9 @@ open_store(const char *path, const char *mode)
 
 	epd_config_default(&c);
 	snprintf(c.memory_dir, sizeof c.memory_dir, "%s/memory", top);
-	snprintf(c.transfer_mode, sizeof c.transfer_mode, "%s", mode);
+	c.transfer_checksum = strcmp(mode, "nosum") != 0;
+	snprintf(c.transfer_mode, sizeof c.transfer_mode, "%s",
+	    c.transfer_checksum ? mode : "disabled");
 	must(epd_store_open(&s, &o, &why), path);
 	return s;
 }

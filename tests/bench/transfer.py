@@ -148,6 +148,14 @@ def peer_fetch(b):
               got["wire"], None, rate=True)
 
 
+def peer_checksum(b):
+    """The same with transfer.checksum, against without."""
+    got = turns(3 * b.rounds, on=lambda: fetched(b, "disabled")["rate"],
+                off=lambda: fetched(b, "nosum")["rate"])
+    b.against("peer_checksum", "GB/s", got["on"], "without sums", got["off"],
+              ">= 0.9", rate=True)
+
+
 def plan_shadow(b):
     """Submitting with a plan made and compared beside it, against without."""
     got = turns(3 * b.rounds,
@@ -158,6 +166,7 @@ def plan_shadow(b):
 
 
 FIGURES = dict(handoff_delta=handoff_delta, peer_fetch=peer_fetch,
+               peer_checksum=peer_checksum,
                plan_shadow=plan_shadow, tcp_64k=lambda b: against_iperf(b, "tcp_64k"),
                tcp_1m=lambda b: against_iperf(b, "tcp_1m"),
                tcp_mooncake=against_mooncake, tcp_checksum=checksum, shm_copy_bytes=shm)
