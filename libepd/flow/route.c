@@ -174,7 +174,13 @@ void
 epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
     uint64_t ns)
 {
-	const struct epd_route *r = arg;
+	struct epd_route *r = arg;
 
+	/* That is no fault of the backend's, and what is granted is another now. */
+	if (rc == EPD_ECREDIT) {
+		(void)epd_node_refresh(r->n, r->intent.deadline_ns, NULL);
+		r->intent.credits = epd_node_facts(r->n)->credits;
+		return;
+	}
 	epd_node_observe(r->n, b, rc, bytes, ns);
 }
