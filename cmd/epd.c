@@ -32,6 +32,7 @@ static const struct cli_command command = {
 	    "  decode                  what a state says next\n"
 	    "  fork                    branches of a state, or back in one\n"
 	    "  handoff                 a state to another workflow\n"
+	    "  plan                    which way bytes would go, and why\n"
 	    "  state                   look at states, and keep house\n"
 	    "  mount                   a store as a tree of files\n"
 	    "  doctor                  what this machine has\n"

@@ -20,8 +20,10 @@ _epd_options() {
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
-	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
+	epd-handoff) echo "$_epd_house" --to --from --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
+	epd-plan) echo "$_epd_house" --from --to --bytes --op --policy --hint \
+		--index --priority --intent --strict --mode --why-not --scenario ;;
 	epd-serve) echo --role --listen --key-file --credit --verbose --quiet \
 		--store --config --tenant --help --version ;;
 	epd-mount) echo --foreground --read-only --allow-other --options \
@@ -42,7 +44,7 @@ _epd_options() {
 # Names of manual pages, once they are begun.
 _epd_pages() {
 	[[ $1 != ep* ]] || echo epd epd-encode epd-prefill epd-decode epd-fork \
-		epd-handoff epd-mount epd-serve epd-state epd.yaml
+		epd-handoff epd-mount epd-plan epd-serve epd-state epd.yaml
 }
 
 _epd_verbs='ls show tree log release rm abort check gc metrics'
@@ -199,7 +201,7 @@ _epd_value() {
 	case $1 in
 	-m|--model|--store|--to) compgen -d -- "$2" ;;
 	--key-file) compgen -f -- "$2" ;;
-	--config|--messages|--tools|-f|--file) _epd_files "$2" ;;
+	--config|--messages|--tools|-f|--file|--scenario) _epd_files "$2" ;;
 	-i|--image) case $2 in f:*) _epd_refs "$2" ;; *) _epd_images "$2" ;; esac ;;
 	-w|--workflow) _epd_workflows "$2" ;;
 	--isa) compgen -W 'scalar avx2 avx512' -- "$2" ;;
@@ -209,11 +211,21 @@ _epd_value() {
 		*) compgen -W 'user assistant tool system' -- "$2" ;;
 		esac ;;
 	--reuse) compgen -W 'none exact_prefix' -- "$2" ;;
+	--hint|--why-not) compgen -W 'mnnvl nvlink rdma sunrise_link ascend_direct
+		shm tcp gds mpcomm tpu io_uring copy recompute' -- "$2" ;;
+	--op) compgen -W 'read write' -- "$2" ;;
+	--mode) compgen -W 'disabled shadow enforced' -- "$2" ;;
+	--priority) compgen -W 'low normal high' -- "$2" ;;
+	--intent) compgen -W 'foreground background prefetch offload handoff' \
+		-- "$2" ;;
+	--from) [ "$program" != epd-plan ] ||
+		compgen -W 'host cuda rocm tpu file' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
 	-o|--options) _epd_mount_options "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
 	--logprobs|--reason|--branches|--timeout|--listen|--credit) ;;
+	--bytes|--policy|--index) ;;
 	*) return 1 ;;
 	esac
 	return 0
@@ -268,16 +280,16 @@ _epd() {
 	else
 		case $program${verb:+ $verb} in
 		epd) mapfile -t out < <(compgen -W \
-			'encode prefill decode fork handoff mount state doctor help' \
+			'encode prefill decode fork handoff mount plan serve state doctor help' \
 			-- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			"encode prefill decode fork handoff mount serve state doctor config
+			"encode prefill decode fork handoff mount plan serve state doctor config
 			$(_epd_pages "$cur")" -- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
 		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
 		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f
 			_epd_images "$cur") ;;
-		epd-decode|epd-fork) mapfile -t out < <(_epd_refs "$cur" /) ;;
+		epd-decode|epd-fork|epd-plan) mapfile -t out < <(_epd_refs "$cur" /) ;;
 		epd-handoff) mapfile -t out < <(_epd_handoff "$cur") ;;
 		epd-mount)
 			if _epd_is_unmount; then
@@ -309,4 +321,4 @@ _epd() {
 }
 
 complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-fork \
-	epd-handoff epd-mount epd-serve epd-state
+	epd-handoff epd-mount epd-plan epd-serve epd-state

@@ -169,6 +169,7 @@ epd_address_resolve(const struct epd_address *a, int to_listen,
 		.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0) };
 	struct addrinfo *found;
 	struct lookup *l;
+	uint64_t one;
 	int rc;
 
 	hints.ai_flags |= AI_NUMERICHOST;
@@ -188,6 +189,8 @@ epd_address_resolve(const struct epd_address *a, int to_listen,
 	rc = l->done < 0 ? -errno : begin(l);
 	if (!rc)
 		rc = epd_stream_poll(l->done, POLLIN, deadline_ns);
+	if (!rc && read(l->done, &one, sizeof one) != sizeof one)
+		rc = -EIO;
 	if (rc)
 		rc = epd_why(why, rc, "%.100s: looking it up: %s", a->host,
 		    epd_strerror(rc));

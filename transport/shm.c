@@ -237,11 +237,12 @@ map(struct epd_link *link, uint64_t window, uint64_t offset,
 static int
 is_in_files(const struct view *v, const struct epd_piece *p)
 {
-	const struct stretch *s = locate(v, p->offset), *end = v->s + v->n;
+	const struct stretch *s = locate(v, p->offset), *end;
 	uint64_t left = p->bytes, into;
 
 	if (!s || (p->op == EPD_OP_WRITE && !v->writable))
 		return 0;
+	end = v->s + v->n;
 	for (into = p->offset - s->start; s < end && s->fd >= 0; s++, into = 0) {
 		if (left <= s->bytes - into)
 			return 1;

@@ -10,6 +10,9 @@
  *	COMMITTED	COMMITTED	forget at the source
  *	-		READY		roll back at the target: the source did
  *	-		COMMITTED	forget at the target
+ *	(away)		COMMITTED	forget at the target, if a person says so: a
+ *					source without an address never comes to be
+ *					seen from there
  *	-		ADOPTED		offer it again, if the source rolled back
  *					unknowing; or forget at the target
  *
@@ -112,6 +115,9 @@ committed(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 		return commit(p, &p->dst, &p->src, why);
 	if (p->dst.h.phase)
 		return forget(p, &p->src, &p->dst, why);
+	/* It was told to forget unseen; its log still tells. */
+	if (epd_half_had(&p->dst, p->id, NULL) == 1)
+		return forget(p, &p->src, &p->dst, why);
 	return epd_why(why, EPD_ECORRUPT, "the target knows nothing of what "
 	    "its source committed");
 }
@@ -151,6 +157,10 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 	if (!epd_half_is_there(&p->src) && goal == EPD_GOAL_ABORT &&
 	    p->dst.h.phase == EPD_READY && epd_half_had(&p->dst, p->id, NULL) == 1)
 		return rollback(p, &p->dst, "it came late", why);
+	/* One that has no address has forgotten, or finds it in our log. */
+	if (epd_half_is_away(&p->src) && goal == EPD_GOAL_COMMIT &&
+	    p->dst.h.phase == EPD_COMMITTED)
+		return epd_half_forget(&p->dst, p->id, why);
 	if (!epd_half_is_there(&p->src))
 		return goal == EPD_GOAL_SETTLE ||
 		    p->dst.h.phase >= EPD_COMMITTED ? 0 : waits(&p->src, why);

@@ -22,6 +22,12 @@ epd_half_place(struct epd_half *half, const char *store, const char *workflow)
 	half->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 }
 
+int
+epd_half_is_away(const struct epd_half *half)
+{
+	return !strncmp(half->store, EPD_AWAY, strlen(EPD_AWAY));
+}
+
 /* ---- at a peer's ---- */
 
 static const uint64_t REACH_NS = UINT64_C(5000000000);
@@ -142,7 +148,7 @@ epd_half_reach(struct epd_half *half, struct epd_store *near)
 		half->gone = reach_node(half, near);
 		return;
 	}
-	if (!strncmp(half->store, EPD_AWAY, strlen(EPD_AWAY))) {
+	if (epd_half_is_away(half)) {
 		half->gone = epd_why(&half->why, EPD_EPEER, "it has no address: "
 		    "it comes by itself, or never");
 		return;

@@ -35,6 +35,7 @@ void epd_half_place(struct epd_half *half, const char *store,
  */
 void epd_half_reach(struct epd_half *half, struct epd_store *near);
 void epd_half_leave(struct epd_half *half, const struct epd_store *near);
+int epd_half_is_away(const struct epd_half *half);	/* it has no address */
 static inline int
 epd_half_is_there(const struct epd_half *half)
 {

@@ -98,11 +98,18 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 	    .mode = mode < 0 ? EPD_PLAN_DISABLED : (enum epd_plan_mode)mode,
 	    .legacy = { .loaded = epd_node_backends(n), .cpu = 1,
 	    .shm_path = epd_node_is_near(n) } };
+	const struct epd_scenario *rules = epd_node_rules(n);
 	struct epd_capability can[EPD_VIA_COUNT];
 	struct epd_plan_config c;
 	int rc;
 
 	epd_plan_config_default(&c);
+	if (rules) {
+		c.rule = r.legacy.rule = rules->rule;
+		c.nrules = r.legacy.nrules = rules->nrules;
+		c.contract = rules->contract;
+		r.legacy.selector = 1;
+	}
 	c.capability = can;
 	c.ncapabilities = capabilities(n, can);
 	if (tokens)
@@ -167,7 +174,13 @@ void
 epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
     uint64_t ns)
 {
-	const struct epd_route *r = arg;
+	struct epd_route *r = arg;
 
+	/* That is no fault of the backend's, and what is granted is another now. */
+	if (rc == EPD_ECREDIT) {
+		(void)epd_node_refresh(r->n, r->intent.deadline_ns, NULL);
+		r->intent.credits = epd_node_facts(r->n)->credits;
+		return;
+	}
 	epd_node_observe(r->n, b, rc, bytes, ns);
 }

@@ -19,24 +19,22 @@ named_policy(struct work *k, uint32_t fit)
 {
 	const unsigned r = k->i->policy - 1u;
 
-	k->rule = NULL;
+	k->rule = &k->p->rule[EPD_PLAN_RULES + 1];
 	if (k->i->policy > k->p->nrules || !(fit & BIT(r)))
 		return;
 	k->rule = &k->p->rule[r];
 	k->matched = k->i->policy;
 }
 
-/* Step 1: the rule that matches first. */
-static inline void
-resolve_policy(struct work *k)
+/* Step 1, where there are rules: the first that matches. */
+static OUTSIDE void
+match(struct work *k)
 {
 	const struct epd_planner *p = k->p;
 	const struct epd_intent *i = k->i;
 	uint32_t fit = p->takes_segment[i->there.medium == EPD_IN_FILE ?
 	    EPD_SEGMENT_FILE : EPD_SEGMENT_MEMORY];
 
-	k->matched = 0;
-	k->rule = &p->rule[EPD_PLAN_RULES];
 	if (i->policy) {
 		named_policy(k, fit);
 		return;
@@ -54,33 +52,45 @@ resolve_policy(struct work *k)
 	}
 }
 
+/* Step 1: what the policy is. */
+static inline void
+resolve_policy(struct work *k)
+{
+	const struct epd_intent *i = k->i;
+
+	k->matched = 0;
+	k->rule = &k->p->rule[EPD_PLAN_RULES];
+	if (k->p->nrules || i->policy)
+		match(k);
+	k->strict = i->strict || k->rule->contract.strict;
+	k->picky = k->strict || k->rule->nowhere;
+	k->reasons = k->rule->reasons | (i->credits_enabled ? WHY(CREDIT) : 0);
+}
+
 /*
  * Step 3: what is on both sides, and what of it the policy authorises.  What needs no
- * registration is wherever it is loaded.  -1: a tag of no backend.
+ * registration is wherever it is loaded.  0: a tag of no backend.
  */
 static inline int
 resolve_present(struct work *k)
 {
 	const struct epd_end *there = &k->i->there;
-	const struct rule *r = k->rule;
-	uint32_t tags = 0;
+	uint32_t tags = 0, largest = 0;
 
 	for (unsigned n = 0; n < there->ntags; n++) {
-		if (there->tag[n] >= EPD_VIA_COUNT)
-			return -1;
-		tags |= BIT(there->tag[n]);
+		tags |= BIT(there->tag[n] & 31);
+		largest |= there->tag[n];
 	}
+	if (largest > 31 || tags >> EPD_VIA_COUNT)
+		return 0;
 	k->there = k->p->loaded;
 	if (!k->course.file)
 		k->there &= tags | k->p->unregistered;
-	if (!r || (k->strict && !k->matched))
+	k->list = k->rule->listed ? k->rule->list : !k->course.file ? tags :
+	    BIT(EPD_VIA_GDS) | BIT(EPD_VIA_IO_URING);
+	if (k->strict && !k->matched)
 		k->list = 0;
-	else if (r->listed)
-		k->list = r->list;
-	else
-		k->list = k->course.file ? BIT(EPD_VIA_GDS) |
-		    BIT(EPD_VIA_IO_URING) : tags;
-	return 0;
+	return 1;
 }
 
 /* Step 4, what has a number: units and sizes. */
@@ -113,16 +123,19 @@ aligned(const struct work *k)
 
 /* Which of step 4's filters b does not pass, in their order. */
 static inline unsigned
-filtered(const struct work *k, uint32_t bit, uint32_t reach, uint32_t op)
+filtered(const struct work *k, uint32_t bit)
 {
+	const struct epd_planner *p = k->p;
+
 	if (!(k->list & bit))
 		return EPD_REFUSED_POLICY;
 	if (!(k->there & bit))
 		return EPD_REFUSED_PEER;
-	if (!(reach & bit))
-		return k->course.together ? EPD_REFUSED_LOCAL :
-		    EPD_REFUSED_REMOTE;
-	return op & bit ? EPD_REFUSED_PAIR : EPD_REFUSED_OP;
+	if (k->reach == FAR && !(p->remote & bit))
+		return EPD_REFUSED_REMOTE;
+	if (k->reach == CLOSE && !(p->local & bit))
+		return EPD_REFUSED_LOCAL;
+	return p->by_op[k->i->op] & bit ? EPD_REFUSED_PAIR : EPD_REFUSED_OP;
 }
 
 /* Step 4: by what backends can do for good, and what the policy authorises. */
@@ -131,14 +144,17 @@ filter(struct work *k)
 {
 	const struct epd_planner *p = k->p;
 	const struct course *c = &k->course;
-	const uint32_t all = p->loaded & ~BIT(EPD_VIA_RECOMPUTE);
-	const uint32_t reach = c->file ? all : c->together ? p->local : p->remote;
-	const uint32_t op = p->by_op[k->i->op], units = aligned(k);
-	const uint32_t m = all & k->list & k->there & reach & op &
-	    p->pair[c->from][c->to];
+	const uint32_t units = aligned(k), m = k->list & k->there &
+	    p->fit[k->reach][k->i->op][c->from][c->to];
 
-	for EACH(b, all & ~m)
-		reject(k, b, EPD_SHAPE_DIRECT, filtered(k, BIT(b), reach, op), 0);
+	struct epd_rejection *restrict r = &k->out->rejected[k->nrejected];
+
+	/* A backend is here once, so there is room. */
+	for EACH(b, p->loaded & ~m & ~BIT(EPD_VIA_RECOMPUTE))
+		*r++ = (struct epd_rejection){ .backend = (uint8_t)b,
+		    .shape = EPD_SHAPE_DIRECT,
+		    .reason = (uint8_t)filtered(k, BIT(b)) };
+	k->nrejected = (int)(r - k->out->rejected);
 	return m & (p->limited | ~units) ? filter_sizes(k, m, units) : m;
 }
 
@@ -168,7 +184,7 @@ rails_up(struct tale *t, uint64_t up)
 }
 
 /* Step 7: what is known of b now; the baseline where nothing is. */
-static inline void
+static uint64_t
 assess(struct work *k, unsigned b)
 {
 	const struct epd_operational *o = &k->how->of[b];
@@ -179,9 +195,12 @@ assess(struct work *k, unsigned b)
 	uint64_t is = base->is;
 
 	k->assessed |= BIT(b);
-	t->rails = k->p->railed & BIT(b) ? k->rails : 0;
+	t->rails = k->p->railed & BIT(b) ? k->rule->devices : 0;
 	if (why) {
 		is |= why;
+	} else if (o->health == EPD_DOWN) {
+		/* Nothing else of it will be asked. */
+		return t->is = is | T_DOWN;
 	} else {
 		if (o->has_bandwidth && o->bandwidth_bps > 0) {
 			each = 1e9 / o->bandwidth_bps;
@@ -196,7 +215,7 @@ assess(struct work *k, unsigned b)
 			each *= k->p->degraded_factor;
 			is |= WHY(DEGRADED);
 		} else {
-			is |= o->health == EPD_DOWN ? T_DOWN : WHY(UNTOLD);
+			is |= WHY(UNTOLD);
 		}
 	}
 	t->begin = begin;
@@ -204,6 +223,7 @@ assess(struct work *k, unsigned b)
 	t->is = is;
 	if (t->rails && !why && o->devices_up)
 		rails_up(t, o->devices_up);
+	return t->is;
 }
 
 /* Why a way may not go by b, where that is not as plain as that it is down. */
@@ -284,14 +304,18 @@ direct(struct work *k, uint32_t mask)
 		struct way *restrict w;
 		const struct tale *t = &k->tale[b];
 
-		assess(k, b);
-		if (!serves(k, b, EPD_SHAPE_DIRECT) ||
-		    !(w = another(k, b, EPD_SHAPE_DIRECT)))
+		const uint64_t is = assess(k, b);
+
+		if ((is & T_DOWN || k->picky) && !serves(k, b, EPD_SHAPE_DIRECT))
+			continue;
+		w = another(k, b, EPD_SHAPE_DIRECT);
+		if (!w)
 			continue;
 		served |= BIT(b);
+		k->known &= is;
 		*w = (struct way){
 			.backend = (uint8_t)b, .shape = EPD_SHAPE_DIRECT,
-			.bytes = k->i->bytes, .is = t->is | k->reasons,
+			.bytes = k->i->bytes, .is = is | k->reasons,
 			.rails = t->rails,
 			.cost = t->begin + t->each * (double)k->i->bytes,
 		};
@@ -301,50 +325,54 @@ direct(struct work *k, uint32_t mask)
 	return served;
 }
 
-/* What copies from one medium to the other here: the first that is not down. */
-static unsigned
-leg_of(struct work *k, unsigned from, unsigned to)
+/*
+ * What copies from one medium to the other here, of those that serve the first; none:
+ * each was rejected.
+ */
+static inline unsigned
+leg_of(struct work *k, unsigned shape, uint32_t legs)
 {
-	const uint32_t legs = k->p->leg[from][to] & k->p->by_op[EPD_OP_READ] &
-	    k->p->by_op[EPD_OP_WRITE];
-
 	for EACH(b, legs) {
-		assess_once(k, b);
-		if (!(k->tale[b].is & T_DOWN))
+		if (!(k->assessed & BIT(b)))
+			assess(k, b);
+		if (!(k->tale[b].is & T_DOWN) && !k->picky)
+			return b;
+		if (serves(k, b, shape))
 			return b;
 	}
-	return legs ? LOWEST(legs) : EPD_VIA_NONE;
+	if (!legs)
+		reject(k, EPD_VIA_NONE, shape, EPD_REFUSED_LEG, 0);
+	return EPD_VIA_NONE;
 }
 
 /*
- * A staged way but for what crosses; 0: a leg is wanting, and rejected.  What is
- * known of all together is what is known of the least known.
+ * A staged way but for what crosses; 0: a leg is wanting.  What is known of all
+ * together is what is known of the least known.
  */
-static int
+static inline int
 legs_of(struct work *k, unsigned shape, const struct shape *s, struct way *w)
 {
 	const struct course *c = &k->course;
-	unsigned b, at = 0;
+	const double bytes = (double)k->i->bytes;
+	uint64_t is = T_KNOWN | T_OBSERVED | WHY(HEALTHY);
+	double cost = 0;
+	unsigned at = 0;
 
-	*w = (struct way){ .shape = (uint8_t)shape, .nlegs = s->legs,
-	    .is = T_KNOWN | T_OBSERVED | WHY(HEALTHY) };
 	for (unsigned n = 0; n < s->nstages; n++) {
+		unsigned b;
+
 		if (n == s->cross)
 			continue;
-		b = leg_of(k, c->at[s->place[n]],
-		    c->at[s->place[n + 1]]);
-		if (b == EPD_VIA_NONE) {
-			reject(k, b, shape, EPD_REFUSED_LEG, 0);
-			return 0;
-		}
-		assess_once(k, b);
-		if (!serves(k, b, shape))
+		b = leg_of(k, shape, k->p->leg[c->at[s->place[n]]]
+		    [c->at[s->place[n + 1]]]);
+		if (b == EPD_VIA_NONE)
 			return 0;
 		w->leg[at++] = (uint8_t)b;
-		w->is = together(w->is, k->tale[b].is);
-		w->cost += k->tale[b].begin +
-		    k->tale[b].each * (double)k->i->bytes;
+		is = together(is, k->tale[b].is);
+		cost += k->tale[b].begin + k->tale[b].each * bytes;
 	}
+	w->is = is;
+	w->cost = cost;
 	return 1;
 }
 
@@ -352,7 +380,8 @@ legs_of(struct work *k, unsigned shape, const struct shape *s, struct way *w)
 static OUTSIDE void
 stage_over(struct work *k, unsigned shape, const struct shape *s, uint32_t over)
 {
-	struct way legs;
+	struct way legs = { .shape = (uint8_t)shape, .nlegs = s->legs,
+	    .bytes = k->i->bytes };
 
 	if (k->course.own && !k->course.file) {
 		reject(k, EPD_VIA_NONE, shape, EPD_REFUSED_OWN, 0);
@@ -375,8 +404,8 @@ stage_over(struct work *k, unsigned shape, const struct shape *s, uint32_t over)
 		*w = legs;
 		w->rails = t->rails;
 		w->backend = (uint8_t)b;
-		w->bytes = k->i->bytes;
 		w->is = together(legs.is, t->is) | WHY(STAGED) | k->reasons;
+		k->known &= w->is;
 		w->cost += t->begin + t->each * (double)w->bytes;
 		if (k->i->lossy)
 			twin(k, w);
@@ -396,8 +425,8 @@ staged(struct work *k)
 	    ~p->pair[c->from][c->to];
 
 	media_of(k->course.at, c->from, c->to);
-	if (!c->file)
-		over &= c->together ? p->local : p->remote;
+	if (k->reach != ANY)
+		over &= k->reach == CLOSE ? p->local : p->remote;
 	for EACH(n, p->shapes[c->from][c->to]) {
 		const struct shape *s = &p->shape[n];
 
@@ -417,8 +446,12 @@ recompute(struct work *k)
 
 	if (!(k->p->loaded & BIT(b)))
 		return;
-	if (!k->rule || !(k->rule->contract.allows & EPD_MAY_RECOMPUTE)) {
+	if (!(k->rule->contract.allows & EPD_MAY_RECOMPUTE)) {
 		reject(k, b, shape, EPD_REFUSED_CONTRACT, 0);
+		return;
+	}
+	if (k->strict && !k->matched) {
+		reject(k, b, shape, EPD_REFUSED_POLICY, 0);
 		return;
 	}
 	if (!i->tokens || !(i->tokens_per_s > 0)) {
@@ -465,7 +498,7 @@ generate(struct work *k)
 	const uint32_t shapes = k->p->shapes[c->from][c->to];
 	const uint32_t served = direct(k, filter(k));
 
-	if (k->rule && !(served & ~k->p->bounced[c->from][c->to])) {
+	if (!(served & ~k->p->bounced[c->from][c->to])) {
 		staged(k);
 	} else {
 		for EACH(n, shapes)
@@ -496,18 +529,19 @@ epd_plan_decide(const struct epd_planner *p, const struct epd_operations *how,
 	k.out = out;
 	k.assessed = 0;
 	k.nways = k.nrejected = 0;
+	k.known = T_KNOWN;
 	course_of(&k.course, i);	/* step 2 */
+	k.reach = k.course.file ? ANY : k.course.same ? CLOSE : FAR;
+	k.more = i->credits_enabled || (p->commits && k.course.from_here);
 	resolve_policy(&k);
-	k.strict = i->strict || (k.rule && k.rule->contract.strict);
-	k.picky = k.strict || (k.rule && k.rule->nowhere);
-	k.rails = k.rule && k.rule->devices ? k.rule->devices : UINT64_MAX;
-	k.reasons = (k.rule && k.rule->listed ? WHY(POLICY) : WHY(TAGS)) |
-	    (i->credits_enabled ? WHY(CREDIT) : 0);
-	if (resolve_present(&k) < 0)
+	if (!resolve_present(&k))
 		return EPD_EUSAGE;
 	for EACH(b, p->refused)
 		reject(&k, b, EPD_SHAPE_DIRECT, EPD_REFUSED_SCHEMA,
 		    p->cap[b].schema_version);
+	memcpy(&k.head, &p->direct[EPD_VIA_NONE], HEAD);
+	k.head.remote = !k.course.together;
+	k.head.policy = k.matched;
 	generate(&k);
 	rc = epd_plan_rank(&k);
 	out->rule = k.matched;

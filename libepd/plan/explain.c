@@ -266,11 +266,11 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 		{ "on the network", c->nic_bytes, 1 },
 		{ "at the receiver", c->receiver_bytes, 1 },
 		{ "of host memory", c->host_staging_bytes, 1 },
-		{ "requests", c->request_slots, 0 },
-		{ "staging slots", c->staging_slots, 0 },
-		{ "consumer slots", c->consumer_slots, 0 },
-		{ "queue pairs", c->qp_slots, 0 },
-		{ "completion queues", c->cq_slots, 0 },
+		{ "request", c->request_slots, 0 },
+		{ "staging slot", c->staging_slots, 0 },
+		{ "consumer slot", c->consumer_slots, 0 },
+		{ "queue pair", c->qp_slots, 0 },
+		{ "completion queue", c->cq_slots, 0 },
 	};
 	const char *sep = "  takes ";
 
@@ -283,7 +283,8 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 			put_bytes(out, all[i].n);
 		else
 			epd_buf_fmt(out, "%llu", (unsigned long long)all[i].n);
-		epd_buf_fmt(out, " %s", all[i].name);
+		epd_buf_fmt(out, " %s%s", all[i].name,
+		    all[i].bytes || all[i].n == 1 ? "" : "s");
 	}
 	epd_buf_str(out, "\n");
 }

@@ -72,6 +72,8 @@ static void
 index_capability(struct epd_planner *p, const struct epd_capability *c)
 {
 	const uint32_t bit = BIT(c->backend);
+	const uint32_t leg = EPD_CAN_STAGE | EPD_CAN_LOCAL | EPD_CAN_READ |
+	    EPD_CAN_WRITE;
 
 	p->local |= c->flags & EPD_CAN_LOCAL ? bit : 0;
 	p->remote |= c->flags & EPD_CAN_REMOTE ? bit : 0;
@@ -97,7 +99,7 @@ index_capability(struct epd_planner *p, const struct epd_capability *c)
 				continue;
 			p->pair[from][to] |= bit;
 			p->bounced[from][to] |= c->bounced & pair ? bit : 0;
-			if (c->flags & EPD_CAN_STAGE && c->flags & EPD_CAN_LOCAL)
+			if ((c->flags & leg) == leg)
 				p->leg[from][to] |= bit;
 		}
 	}
@@ -148,7 +150,9 @@ add_rule(struct epd_planner *p, int i, const struct epd_rule *r,
 	*out = (struct rule){
 		.listed = r->nbackends > 0, .pool = r->pool,
 		.limits = limited(&r->contract),
-		.nowhere = r->devices_unknown != 0, .devices = r->devices,
+		.nowhere = r->devices_unknown != 0,
+		.devices = r->devices ? r->devices : UINT64_MAX,
+		.reasons = r->nbackends > 0 ? WHY(POLICY) : WHY(TAGS),
 		.min_size = r->min_size,
 		.max_size = r->max_size ? r->max_size : UINT64_MAX,
 		.contract = r->contract,
@@ -244,6 +248,10 @@ compile(struct epd_planner *p, const struct epd_plan_config *c,
 {
 	int rc;
 
+	/* Beyond these no sum of them would hold. */
+	if (c->staging_chunk > UINT64_C(1) << 40 || c->staging_slots > 1 << 16)
+		return epd_why(why, EPD_EUSAGE, "staging of more than 65,536 "
+		    "slots, or of more than 1 TiB");
 	if (c->nrules < 0 || c->nrules > EPD_PLAN_RULES)
 		return epd_why(why, EPD_EUSAGE, "more than %d rules",
 		    EPD_PLAN_RULES);
@@ -262,9 +270,11 @@ compile(struct epd_planner *p, const struct epd_plan_config *c,
 		index_rule(p, i, &c->rule[i]);
 	}
 	p->rule[EPD_PLAN_RULES] = (struct rule){
-		.limits = limited(&c->contract),
-		.max_size = UINT64_MAX, .contract = c->contract,
+		.limits = limited(&c->contract), .devices = UINT64_MAX,
+		.reasons = WHY(TAGS), .contract = c->contract,
 	};
+	p->rule[EPD_PLAN_RULES + 1] = (struct rule){ .listed = 1,
+	    .devices = UINT64_MAX };
 	rc = add_shapes(p, c, why);
 	if (rc)
 		return rc;
@@ -285,6 +295,23 @@ set_pace(struct epd_planner *p, const struct epd_plan_config *c)
 			    .bps = whole(l->bandwidth_bps),
 			    .begin = l->latency_ns > 0 ? l->latency_ns : 0 };
 	}
+}
+
+/* Step 4's static filters, put together. */
+static void
+set_fit(struct epd_planner *p)
+{
+	const uint32_t reach[] = { [FAR] = p->remote, [CLOSE] = p->local,
+	    [ANY] = UINT32_MAX };
+	const uint32_t moving = ~BIT(EPD_VIA_RECOMPUTE);
+
+	for (int r = FAR; r <= ANY; r++)
+		for (int op = 0; op < 4; op++)
+			for (int from = 0; from < MEDIA; from++)
+				for (int to = 0; to < MEDIA; to++)
+					p->fit[r][op][from][to] = moving &
+					    reach[r] & p->by_op[op] &
+					    p->pair[from][to];
 }
 
 /* What is the same in each plan of a backend that goes all the way alone. */
@@ -342,6 +369,7 @@ epd_planner_new(struct epd_planner **out, const struct epd_plan_config *c,
 		return rc;
 	}
 	set_direct(p);
+	set_fit(p);
 	*out = p;
 	return 0;
 }

@@ -57,6 +57,7 @@ afford(struct work *k)
 {
 	int n = 0;
 
+	k->known = T_KNOWN;
 	for (int i = 0; i < k->nways; i++) {
 		struct way *w = &k->way[i];
 		uint64_t number = 0;
@@ -64,21 +65,11 @@ afford(struct work *k)
 
 		if (why)
 			reject(k, w->backend, w->shape, why, number);
-		else if (n++ != i)
-			k->way[n - 1] = *w;
+		else
+			k->way[n++] = *w;
+		k->known &= why ? T_KNOWN : w->is;
 	}
 	k->nways = n;
-}
-
-/* What is known of all ways together. */
-static inline uint64_t
-known_of(const struct work *k)
-{
-	uint64_t all = T_KNOWN;
-
-	for (int i = 0; i < k->nways; i++)
-		all &= k->way[i].is;
-	return all;
 }
 
 /* Step 9, what concerns a way beside the others: its role, and if it may have it. */
@@ -138,7 +129,7 @@ front_of(const struct work *k, const struct way *w)
 static inline int
 before(const struct work *k, const struct way *x, const struct way *y)
 {
-	if (k->i->hint || !k->costed) {
+	if (!k->plain) {
 		const unsigned a = front_of(k, x), b = front_of(k, y);
 
 		if (a != b)
@@ -147,6 +138,19 @@ before(const struct work *k, const struct way *x, const struct way *y)
 	if (x->cost != y->cost)
 		return x->cost < y->cost;
 	return tie_of(k, x) < tie_of(k, y);
+}
+
+/* Put w to where it belongs among those before it, which are in order. */
+static OUTSIDE void
+insert(const struct work *k, struct way *w)
+{
+	const struct way this = *w;
+
+	do {
+		*w = w[-1];
+		w--;
+	} while (w > k->way && before(k, &this, w - 1));
+	*w = this;
 }
 
 /* Where not every way has a cost it counts for none. */
@@ -179,21 +183,17 @@ hint(struct work *k)
  * Whether the hint, if there is one, has a way.
  */
 static inline int
-rank(struct work *k, uint64_t known)
+rank(struct work *k)
 {
 	const int hinted = !k->i->hint || hint(k);
 
-	k->costed = (known & T_KNOWN) != 0;
+	k->costed = (k->known & T_KNOWN) != 0;
+	k->plain = k->costed && !k->i->hint;
 	if (!k->costed)
 		uncost(k);
-	for (int i = 0; i < k->nways; i++) {
-		const struct way *w = &k->way[i];
-		int at = i;
-
-		for (; at > 0 && before(k, w, &k->way[k->order[at - 1]]); at--)
-			k->order[at] = k->order[at - 1];
-		k->order[at] = (uint8_t)i;
-	}
+	for (struct way *w = k->way + 1; w < k->way + k->nways; w++)
+		if (before(k, w, w - 1))
+			insert(k, w);
 	return hinted;
 }
 
@@ -222,9 +222,9 @@ epd_plan_rank(struct work *k)
 		    0);
 	if (k->rule->limits || k->i->credits_enabled || k->i->deadline_ns)
 		afford(k);
-	hinted = rank(k, known_of(k));
+	hinted = rank(k);
 	for (int at = 0; at < k->nways; at++) {
-		const struct way *w = &k->way[k->order[at]];
+		const struct way *w = &k->way[at];
 		unsigned role, why = k->i->index || !hinted ?
 		    passed_by(k, hinted, at) : 0;
 

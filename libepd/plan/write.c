@@ -2,9 +2,6 @@
  * write.c - step 8, and a way as a whole plan.  What a plan has no use for, stages
  * and dependencies beyond its counts, is not written.
  */
-#include <stddef.h>
-#include <string.h>
-
 #include "plan/work.h"
 
 /* The leg on the target's side is its to copy. */
@@ -33,29 +30,6 @@ epd_plan_attach(const struct work *k, const struct way *w, struct epd_charge *ou
 		    far_legs(k, w), p->staging_chunk, p->staging_slots);
 }
 
-/* What the legs of a staged one depend on, and what the receiver granted. */
-static OUTSIDE void
-write_more_depends(const struct work *k, const struct way *w, struct epd_plan *p)
-{
-	struct epd_depends *d = p->depends;
-	unsigned n = p->ndepends;
-
-	for (unsigned l = 0; l < w->nlegs; l++) {
-		const unsigned b = w->leg[l];
-
-		if (b == w->backend || (l && b == w->leg[l - 1]))
-			continue;
-		d[n] = k->p->direct[b].depends[4];
-		d[n + 1] = k->p->direct[b].depends[5];
-		d[n + 1].generation = k->how->of[b].generation;
-		n += 2;
-	}
-	if (k->i->credits_enabled && w->shape != EPD_SHAPE_RECOMPUTE)
-		d[n++] = (struct epd_depends){ .kind = EPD_DEP_CREDIT,
-		    .generation = k->i->credits.generation };
-	p->ndepends = (uint8_t)n;
-}
-
 /* Step 8, of one stage: its rails, and its place among the others' transfers. */
 static inline void
 write_stage(const struct work *k, struct epd_stage *restrict s, unsigned type,
@@ -71,6 +45,33 @@ write_stage(const struct work *k, struct epd_stage *restrict s, unsigned type,
 		.device = (uint16_t)(rails ? __builtin_ctzll(rails) : 0),
 		.devices = rails, .bytes = bytes,
 	};
+}
+
+/* What only some have: a commit, what legs depend on, and what the receiver granted. */
+static OUTSIDE void
+write_more(const struct work *k, const struct way *w, struct epd_plan *p)
+{
+	struct epd_depends *d = p->depends;
+	unsigned n = p->ndepends;
+
+	/* Sent is not yet there: somebody has to say that it is. */
+	if (k->p->commits & BIT(w->backend) && k->course.from_here)
+		write_stage(k, &p->stage[p->nstages++], EPD_STAGE_COMMIT,
+		    w->backend, k->course.to, k->course.to, w->bytes);
+	for (unsigned l = 0; l < w->nlegs; l++) {
+		const unsigned b = w->leg[l];
+
+		if (b == w->backend || (l && b == w->leg[l - 1]))
+			continue;
+		d[n] = k->p->direct[b].depends[4];
+		d[n + 1] = k->p->direct[b].depends[5];
+		d[n + 1].generation = k->how->of[b].generation;
+		n += 2;
+	}
+	if (k->i->credits_enabled && w->shape != EPD_SHAPE_RECOMPUTE)
+		d[n++] = (struct epd_depends){ .kind = EPD_DEP_CREDIT,
+		    .generation = k->i->credits.generation };
+	p->ndepends = (uint8_t)n;
 }
 
 /* The stages of a template. */
@@ -96,7 +97,6 @@ write_staged(const struct work *k, const struct way *w, struct epd_plan *p)
 			    w->leg[leg++], from, to, k->i->bytes);
 	}
 	p->path_kind = EPD_PATH_STAGED;
-	p->shape = w->shape;
 	p->nstages = s->nstages;
 }
 
@@ -167,7 +167,7 @@ epd_plan_write(const struct work *k, const struct way *w,
 	const struct epd_intent *i = k->i;
 	uint64_t why = w->is & T_REASONS;
 
-	memcpy(p, d, offsetof(struct epd_plan, attempt));
+	memcpy(p, &k->head, HEAD);
 	memcpy(p->depends, d->depends, 6 * sizeof *d->depends);
 	p->depends[0].generation = k->course.from_generation;
 	p->depends[1].generation = k->course.to_generation;
@@ -176,8 +176,6 @@ epd_plan_write(const struct work *k, const struct way *w,
 	why |= role == EPD_ROLE_FALLBACK ? WHY(FALLBACK) : 0;
 	p->role = (uint8_t)role;
 	p->lossy = w->lossy;
-	p->remote = !k->course.together;
-	p->policy = k->matched;
 	p->attempt = (uint32_t)(i->index + n + 1);
 	p->id = i->id + (uint64_t)n;
 	p->parent = i->parent;
@@ -185,17 +183,14 @@ epd_plan_write(const struct work *k, const struct way *w,
 	p->reasons = why;
 	p->cost_ns = whole(w->cost);
 	write_estimate(k, w, &p->estimate);
+	p->shape = w->shape;
 	if (w->nlegs) {
 		write_staged(k, w, p);
 		epd_plan_attach(k, w, &p->charge);
 	} else {
 		write_direct(k, w, d, p);
 	}
-	/* Sent is not yet there: somebody has to say that it is. */
-	if (k->p->commits & BIT(w->backend) && k->course.from_here)
-		write_stage(k, &p->stage[p->nstages++], EPD_STAGE_COMMIT,
-		    w->backend, k->course.to, k->course.to, w->bytes);
-	if (w->nlegs || i->credits_enabled)
-		write_more_depends(k, w, p);
+	if (w->nlegs || k->more)
+		write_more(k, w, p);
 }
 

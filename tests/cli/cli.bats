@@ -27,7 +27,7 @@ helps() {
 }
 
 @test "every option of a command's own is in its usage" {
-	for c in epd-encode epd-prefill epd-decode epd-fork epd-handoff; do
+	for c in epd-encode epd-prefill epd-decode epd-fork epd-handoff epd-plan; do
 		$c --help >out
 		sed '/^$/q' out >usage
 		sed -n '/^options:/,/ --json/p' out |

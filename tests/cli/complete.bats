@@ -19,7 +19,7 @@ complete_line() {
 @test "the long options of every command are those of --help" {
 	mount=
 	[ ! -x "$build/bin/epd-mount" ] || mount=epd-mount
-	for c in epd epd-encode epd-prefill epd-decode epd-fork epd-handoff \
+	for c in epd epd-encode epd-prefill epd-decode epd-fork epd-handoff epd-plan \
 		$mount epd-state 'epd doctor' 'epd help' 'epd-state ls' \
 		'epd-state show' 'epd-state tree' 'epd-state log' \
 		'epd-state release' 'epd-state rm' 'epd-state abort' \
@@ -37,7 +37,7 @@ complete_line() {
 	[ "$(complete_line 'epd help con')" = config ]
 	[ "$(complete_line 'epd help do')" = doctor ]
 	[ "$(complete_line 'epd help epd-d')" = epd-decode ]
-	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 8 ]
+	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 9 ]
 	[ "$(complete_line 'epd mo')" = mount ]
 	[ "$(complete_line 'epd help epd.')" = epd.yaml ]
 	[ "$(complete_line 'epd fo')" = fork ]

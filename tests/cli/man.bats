@@ -3,7 +3,7 @@
 
 load helper
 
-pages='epd epd-encode epd-prefill epd-decode epd-fork epd-handoff epd-state'
+pages='epd epd-encode epd-prefill epd-decode epd-fork epd-handoff epd-plan epd-state'
 [ ! -x "$build/bin/epd-mount" ] || pages="$pages epd-mount"
 
 can_mount() {
@@ -125,6 +125,7 @@ examples_of() {
 		case $p in
 		epd-decode) ask; epd-fork w1/s1 ;;
 		epd-state|epd-mount) ask ;;
+		epd-plan) ask; cp "$root"/examples/plan/*.yaml . ;;
 		epd-fork) ask; epd-decode w1/s1; epd-prefill -p 'And now?' w1/s1 ;;
 		epd-handoff) for i in 1 2 3 4; do ask 'What is it?' -w plan; done ;;
 		esac

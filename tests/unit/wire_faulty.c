@@ -154,6 +154,7 @@ TEST(a_byte_comes_otherwise)
 	CHECK_INT(put(l, id, 1, EPD_OP_WRITE), 0);
 	CHECK_INT(told(l, 50, d), 2);
 	CHECK(!d[0].rc && !d[1].rc && d[0].bytes == 1000 && d[1].bytes == 1000);
+	CHECK_INT(wire_meet(l), 0);
 	CHECK_INT(p[0][17], wire_byte(17) ^ 0x40);
 	CHECK_INT(w.host.p[1017], wire_byte(1017) ^ 0x40);
 	/* What was ours to send is as it was. */

@@ -8,6 +8,9 @@
 
 #define ADDRESS "tcp://127.0.0.1:0"
 
+/* Where busy clients do not write. */
+enum { AREA = 300000, ASIDE = 2000000 };
+
 static struct wire w;
 
 static const char *
@@ -47,34 +50,31 @@ is_served(void)
 	struct epd_piece_done d = { .rc = -1 };
 
 	if (l) {
-		d = wire_move(l, EPD_OP_READ, wire_open(l, WIRE_MIXED, 0), 5, p,
-		    sizeof p);
+		d = wire_move(l, EPD_OP_READ, wire_open(l, WIRE_MIXED, 0), ASIDE,
+		    p, sizeof p);
 		epd_link_ops(l)->close(l);
 	}
-	return !d.rc && wire_is_right(p, 5, sizeof p);
+	return !d.rc && wire_is_right(p, ASIDE, sizeof p);
 }
 
 /* ---- who dies ---- */
 
-/* Windows, moves under way, till it is killed. */
+/* Windows, moves under way in an area of its own, till it is killed. */
 static void
-busy_client(const char *address, enum epd_backend b, int ready)
+busy_client(const char *address, enum epd_backend b, int ready, uint64_t area)
 {
 	struct epd_link *l = wire_link(b, address, NULL, 1);
-	static uint8_t in[300000], out[300000];
+	static uint8_t in[AREA], out[AREA];
 	struct epd_piece_done d[16];
 	uint64_t id = 0;
 
-	/* What is there already: others look at it. */
-	for (uint64_t i = 0; i < sizeof out; i++)
-		out[i] = wire_byte(i);
 	for (int i = 0; l && i < 5; i++)
 		id = wire_open(l, WIRE_MIXED, 1);
 	if (!l || write(ready, "", 1) != 1)
 		_exit(1);
 	for (uint64_t i = 0;; i++) {
 		struct epd_piece piece = { i, i % 2 ? EPD_OP_READ : EPD_OP_WRITE, id,
-			0, sizeof in, i % 2 ? in : out };
+			area * AREA, AREA, i % 2 ? in : out };
 		int rc;
 
 		while ((rc = epd_link_ops(l)->submit(l, &piece, NULL)) == -EAGAIN)
@@ -100,7 +100,7 @@ killed(enum epd_backend b, const char *listen, int rounds)
 
 		CHECK(!pipe(ready));
 		if (!(pid = fork()))
-			busy_client(at(), b, ready[1]);
+			busy_client(at(), b, ready[1], 0);
 		CHECK(read(ready[0], &c, 1) == 1);
 		epd_clock_sleep_ns((uint64_t)(i * 7919 % 8000) * 1000);
 		kill(pid, SIGKILL);
@@ -271,7 +271,7 @@ TEST(kind27_a_guest_that_is_stopped)
 	CHECK_INT(wire_start(&w, ADDRESS, NULL, &o), 0);
 	CHECK(!pipe(ready));
 	if (!(pid = fork()))
-		busy_client(at(), EPD_VIA_TCP, ready[1]);
+		busy_client(at(), EPD_VIA_TCP, ready[1], 0);
 	CHECK(read(ready[0], &c, 1) == 1);
 	epd_clock_sleep_ns(20000000);
 	CHECK(freeze(pid));
@@ -313,7 +313,7 @@ hung_up(int fd, int ms)
 TEST(strangers_that_say_nothing)
 {
 	enum { N = 60 };
-	struct epd_server_options o = { .strangers = 8, .hello_ms = 300 };
+	struct epd_server_options o = { .strangers = 8 };
 	struct epd_server_counts n;
 	int fd[N], gone = 0, served;
 	uint64_t begun;
@@ -327,11 +327,12 @@ TEST(strangers_that_say_nothing)
 	CHECK(served && ms_since(begun) < 1000);
 	epd_server_counts(w.server, &n);
 	CHECK(n.strangers <= 16);
+	/* The oldest made room for them, long before their time. */
 	for (int i = 0; i < N; i++) {
-		gone += hung_up(fd[i], 2000);
+		gone += hung_up(fd[i], i < N - 8 ? 2000 : 0);
 		close(fd[i]);
 	}
-	CHECK_INT(gone, N);
+	CHECK(gone >= N - 8);
 	CHECK(wire_settles(&w, 2000));
 	CHECK_INT(w.host.begun, 1);
 	wire_stop(&w);
@@ -421,10 +422,13 @@ TEST(as_many_as_there_may_be)
 
 /* ---- who lies ---- */
 
-/* Resident memory, in pages. */
+/* Resident memory, in pages; 0 where a sanitizer keeps what was freed. */
 static long
 resident(void)
 {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return 0;
+#else
 	FILE *f = fopen("/proc/self/statm", "r");
 	long all, here = 0;
 
@@ -433,6 +437,7 @@ resident(void)
 	if (f)
 		fclose(f);
 	return here;
+#endif
 }
 
 /* A frame with a CRC that fits, from a guest that was let in. */
@@ -516,7 +521,8 @@ TEST(stopped_under_load)
 	CHECK(!pipe(ready));
 	for (int i = 0; i < 2; i++) {
 		if (!(pid[i] = fork()))
-			busy_client(at(), EPD_VIA_TCP, ready[1]);
+			busy_client(at(), EPD_VIA_TCP, ready[1],
+			    (uint64_t)i);
 		CHECK(read(ready[0], &c, 1) == 1);
 	}
 	epd_clock_sleep_ns(10000000);

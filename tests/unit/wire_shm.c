@@ -82,10 +82,12 @@ TEST(each_kind)
 		d = wire_move(l, EPD_OP_READ, id, 3, p + 3, WIRE_BYTES - 4);
 		CHECK(!d.rc && d.bytes == WIRE_BYTES - 4);
 		CHECK(wire_is_right(p + 3, 3, WIRE_BYTES - 4));
-		for (uint64_t i = 0; i < WIRE_BYTES; i++)
-			p[i] = wire_byte(i);
+		memcpy(p, wire_want, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		memset(w.host.p, 0, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		d = wire_move(l, EPD_OP_WRITE, id, 0, p, WIRE_BYTES);
+		CHECK_INT(wire_meet(l), 0);
 		CHECK(!d.rc && d.bytes == WIRE_BYTES);
 		CHECK(wire_is_right(w.host.p, 0, WIRE_BYTES));
 		if (kind == WIRE_MEMORY) {
@@ -114,17 +116,6 @@ TEST(each_kind)
 	free(p);
 }
 
-/* The server, in this process too, closes what it sent a moment after. */
-static int
-fds_come_to(int n)
-{
-	const uint64_t end = epd_clock_boot_ns() + UINT64_C(1000000000);
-
-	while (wire_fds() != n && epd_clock_boot_ns() < end)
-		epd_clock_sleep_ns(UINT64_C(200000));
-	return wire_fds();
-}
-
 /* Files come once for each window, and go with it. */
 TEST(files_go_with_their_window)
 {
@@ -134,24 +125,27 @@ TEST(files_go_with_their_window)
 
 	CHECK_INT(up(NULL), 0);
 	CHECK((l = shm()));
+	CHECK_INT(wire_meet(l), 0);
 	before = wire_fds();
 	for (int i = 0; i < 200; i++) {
 		const uint64_t id = wire_open(l, WIRE_MIXED, i % 2);
 
 		CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, &wire_why), 0);
-		with = before + 1;
-		CHECK_INT(fds_come_to(with), with);
+		/* The server's own of a moment ago are closed. */
+		CHECK_INT(wire_meet(l), 0);
+		with = wire_fds();
+		CHECK_INT(with, before + 1);
 		CHECK_INT(epd_link_ops(l)->map(l, id, WIRE_BYTES - 1, &s,
 		    &wire_why), 0);
-		CHECK_INT(fds_come_to(with), with);
+		CHECK_INT(wire_fds(), with);
 		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why), 0);
-		CHECK_INT(fds_come_to(before), before);
+		CHECK_INT(wire_fds(), before);
 	}
 	wire_open(l, WIRE_BOTH, 0);
 	CHECK_INT(epd_link_ops(l)->map(l, w.host.next, 0, &s, &wire_why), 0);
 	epd_link_ops(l)->close(l);
 	CHECK(wire_settles(&w, 2000));
-	CHECK_INT(fds_come_to(before - 2), before - 2);
+	CHECK_INT(wire_fds(), before - 2);
 	down();
 }
 
@@ -169,7 +163,7 @@ TEST(over_tcp_there_are_no_files)
 	epd_buf_free(&a);
 	epd_link_ops(l)->close(l);
 	down();
-	CHECK_INT(fds_come_to(before), before);
+	CHECK_INT(wire_fds(), before);
 }
 
 /* ---- the socket's file ---- */
