@@ -26,7 +26,7 @@ answer_has(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer)
 		rc = epd_feature_is_there(g->s->features, &fp);
 	if (rc < 0)
 		return rc;
-	epd_pack_u8(answer, rc > 0);
+	epd_pack_u8(answer, (uint8_t)rc);
 	return 0;
 }
 
