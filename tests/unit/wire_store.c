@@ -88,7 +88,7 @@ fetch_group(struct mover *m, int i)
 	if (rc == 0 && out.missing)
 		rc = EPD_EPEER;
 	if (rc == 0)
-		rc = epd_settle(&got, m->d.s, &m->w, &v, DEPOT_T, x.page, x.n,
+		rc = epd_settle(&got, m->d.s, &m->w, &v, &x.traits, x.page, x.n,
 		    run, nruns, &m->d.why);
 	else
 		for (uint32_t k = 0; k < nruns; k++)
