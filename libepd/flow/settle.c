@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "flow/names.h"
 #include "flow/settle.h"
 
@@ -262,13 +263,37 @@ check_names(const struct epd_version *v, const struct epd_state *traits,
 	return rc;
 }
 
+/* The parent's name of page 0 follows from the other traits. */
+static int
+check_base(const struct epd_state *traits)
+{
+	const struct epd_run_shape shape = {
+		.kind = EPD_OBJECT_KV_PAGE, .type = traits->kv_type,
+		.tokens = traits->page_tokens, .bytes = traits->page_bytes,
+	};
+	struct epd_json *j = NULL;
+	struct epd_name base;
+	int rc = epd_json_parse(&j, epd_span_str(traits->fingerprint ?
+	    traits->fingerprint : ""), "fingerprint", NULL);
+
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : EPD_ECORRUPT;
+	epd_page_base(&base, (uint32_t)epd_json_int(epd_json_get(j,
+	    "arithmetic"), 0), epd_json_str(epd_json_get(j, "numeric"), ""),
+	    &traits->model_fp, &shape);
+	epd_json_free(j);
+	return epd_name_equal(&base, &traits->base) ? 0 : EPD_ECORRUPT;
+}
+
 static int
 check(const struct epd_version *v, const struct epd_state *traits,
     const struct epd_page_ref *pages, uint32_t n)
 {
 	const uint64_t merge = epd_names_merge(traits);
-	int rc = check_images(v, merge);
+	int rc = check_base(traits);
 
+	if (rc == 0)
+		rc = check_images(v, merge);
 	if (rc == 0)
 		rc = check_rows(v, traits->page_tokens, pages, n);
 	return rc < 0 ? rc : check_names(v, traits, merge, pages, n);

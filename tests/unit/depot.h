@@ -154,7 +154,8 @@ group(uint32_t g, uint32_t n, const char *tenant)
 	struct group out = { .n = n, .nids = n * DEPOT_T + 1, .traits = {
 		.page_tokens = DEPOT_T, .kv_type = 1,
 		.page_bytes = DEPOT_PAGE, .model_path = "/no/model",
-		.tenant = tenant ? tenant : "", .fingerprint = "{}",
+		.tenant = tenant ? tenant : "", .fingerprint = "{\"arithmetic\": 1, "
+		    "\"numeric\": \"lanes16-f32\", \"merge\": 2}",
 	} };
 	const struct epd_name *up = &out.traits.base;
 
