@@ -78,8 +78,10 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 	rc = epd_node_link(m->n, m->by, &l, deadline_ns, why);
 	if (rc == 0)
 		rc = ask_window(m, l, deadline_ns, why);
-	if (rc < 0)
+	if (rc < 0) {
+		epd_node_failed(m->n, m->by, rc);
 		return rc;
+	}
 	if (memcmp(was, m->bytes, sizeof was)) {
 		memcpy(m->bytes, was, sizeof was);
 		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);

@@ -145,8 +145,10 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 		rc = ask_again(f, l, deadline_ns, why);
 		f->link = l;
 	}
-	if (rc < 0)
+	if (rc < 0) {
+		epd_node_failed(f->n, b, rc);
 		return rc;
+	}
 	f->asked_by = b;
 	lay_out(f);
 	*out = (struct epd_passage){ .link = l, .window = f->a->window };

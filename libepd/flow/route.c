@@ -129,6 +129,15 @@ epd_route_close(struct epd_route *r)
 	r->planner = NULL;
 }
 
+/* What the peer grants by now; if it does not say, it is as it was. */
+static void
+ask_credit(struct epd_route *r)
+{
+	if (r->intent.credits_enabled)
+		(void)epd_node_refresh(r->n, r->intent.deadline_ns, NULL);
+	r->refused = 0;
+}
+
 int
 epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
     struct epd_why *why)
@@ -142,6 +151,9 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 	/* A comparison that there is no room for is not made. */
 	if (r->mode == EPD_PLAN_SHADOW)
 		other = epd_malloc(sizeof *other);
+	if (r->asked)
+		ask_credit(r);
+	r->asked = 1;
 	r->intent.index = index;
 	r->intent.now_ns = epd_clock_boot_ns();
 	r->intent.credits = epd_node_facts(r->n)->credits;
@@ -159,6 +171,9 @@ epd_route_now(void *arg, struct epd_generations *out)
 {
 	struct epd_route *r = arg;
 
+	if (r->refused)
+		ask_credit(r);
+	r->intent.credits = epd_node_facts(r->n)->credits;
 	epd_plan_generations(r->planner, epd_node_operations(r->n), &r->intent,
 	    out);
 }
@@ -167,7 +182,8 @@ void
 epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
     uint64_t ns)
 {
-	const struct epd_route *r = arg;
+	struct epd_route *r = arg;
 
+	r->refused |= rc == EPD_ECREDIT;
 	epd_node_observe(r->n, b, rc, bytes, ns);
 }
