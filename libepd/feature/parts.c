@@ -192,5 +192,5 @@ epd_feature_is_there(struct epd_features *c, const struct epd_name *fp)
 {
 	int rc = epd_feature_has(c, fp, EPD_HAS_META);
 
-	return rc ? rc : epd_feature_has(c, fp, EPD_HAS_PIX);
+	return rc ? rc < 0 ? rc : 2 : epd_feature_has(c, fp, EPD_HAS_PIX);
 }

@@ -36,7 +36,10 @@ void epd_feature_close_parts(struct epd_feature_files *f);
  */
 int epd_feature_take_parts(struct epd_features *c, const struct epd_name *fp,
     const struct epd_span part[EPD_PARTS], struct epd_why *why);
-/* 1: a pair or a picture of fp is there; 0, -errno. */
+/*
+ * 2: a pair of fp is there; 1: only a picture, as whoever died between the two left
+ * it, or as is left of what was evicted; 0, -errno.
+ */
 int epd_feature_is_there(struct epd_features *c, const struct epd_name *fp);
 
 #endif

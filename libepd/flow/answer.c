@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "flow/ask.h"
 #include "flow/book.h"
 #include "flow/half.h"
@@ -83,9 +84,36 @@ answer_had(struct asked *x, struct epd_why *why)
 	return 0;
 }
 
+/*
+ * What a half tells of as its store is opened by whoever comes, and printed: it is no
+ * path of ours, and nothing that a terminal would heed.
+ */
+static int
+is_elsewhere(const struct epd_half_ask *a)
+{
+	for (const char *p = a->store; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return 0;
+	return epd_workflow_name_ok(a->peer) &&
+	    (epd_node_is_address(a->store) || !strcmp(a->store, EPD_AWAY));
+}
+
+/* No state is pinned for longer than by whoever may configure it. */
+static uint64_t
+bounded(uint64_t ms, uint64_t from)
+{
+	enum { DAY_MS = 86400000 };
+
+	return ms < from + DAY_MS ? ms : from + DAY_MS;
+}
+
 static int
 answer_prepare(struct asked *x, struct epd_why *why)
 {
+	if (!is_elsewhere(&x->a))
+		return EPD_EFORMAT;
+	x->a.h.deadline_ms = bounded(x->a.h.deadline_ms,
+	    epd_clock_boot_ns() / 1000000);
 	memcpy(x->a.h.id, x->a.id, 16);
 	return epd_half_prepare(&x->half, &x->a.h, why);
 }
@@ -192,7 +220,7 @@ ready(struct asked *x, struct arrived *r, struct epd_why *why)
 
 	if (strcmp(traits->tenant, x->s->tenant))
 		return epd_why(why, EPD_EMODEL, "it belongs to another tenant");
-	rc = epd_settle(&settled, x->s, w, &r->parcel.v, traits->page_tokens,
+	rc = epd_settle(&settled, x->s, w, &r->parcel.v, traits,
 	    r->page, r->npages, r->run, r->nruns, why);
 	if (rc < 0)
 		return rc;
@@ -224,7 +252,7 @@ static int
 answer_ready(struct asked *x, struct epd_why *why)
 {
 	struct arrived r = { .nruns = 0 };
-	int rc = unpack_arrived(x, &r, why);
+	int rc = is_elsewhere(&x->a) ? unpack_arrived(x, &r, why) : EPD_EFORMAT;
 
 	if (rc == 0)
 		rc = ready(x, &r, why);
@@ -270,13 +298,12 @@ answer_offer(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
 	int rc = epd_half_ask_unpack(c, &a);
 
 	if (rc < 0 || epd_cur_left(c) || !epd_workflow_name_ok(a.workflow) ||
-	    !epd_workflow_name_ok(a.peer) || (!epd_node_is_address(a.store) &&
-	    strcmp(a.store, EPD_AWAY)))
+	    !is_elsewhere(&a))
 		return epd_why(why, EPD_EFORMAT, "a question that is none");
 	memcpy(o.state.workflow, a.workflow, sizeof o.state.workflow);
 	o.state.state = a.state;
 	o.state.version = a.version;
-	o.timeout_ms = a.lsn;
+	o.timeout_ms = bounded(a.lsn, 0);
 	epd_half_place(&to, a.store, a.peer);
 	memcpy(to.uuid, a.h.peer, 16);
 	memcpy(to.home, a.h.home, 16);

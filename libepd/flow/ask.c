@@ -120,6 +120,12 @@ epd_ask_pages_unpack(struct epd_cur *c, struct epd_page_ask **out, uint32_t *n)
 		p[i].bytes = epd_unpack_u64(c);
 		p[i].packed_sum = epd_unpack_u64(c);
 		p[i].there = epd_unpack_u8(c);
+		/* It is counted by who makes room. */
+		c->failed |= p[i].there > 1;
+	}
+	if (c->failed) {
+		epd_free(p);
+		return EPD_EFORMAT;
 	}
 	*out = p;
 	*n = count;

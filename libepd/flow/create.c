@@ -23,24 +23,6 @@ check_tokens(const struct epd_session *s, const struct epd_create_state *c,
 	return 0;
 }
 
-/* Images lie in order within the tokens, each on its pads. */
-static int
-check_images(const struct epd_seq *q, struct epd_why *why)
-{
-	uint64_t end = 0;
-
-	for (uint32_t i = 0; i < q->nimages; i++) {
-		const struct epd_visual *v = q->visual + i;
-
-		if (v->at < 0 || (uint64_t)v->at < end || v->n <= 0 ||
-		    (uint64_t)(v->at + v->n) > q->n)
-			return epd_why(why, EPD_EFORMAT, "image %u lies "
-			    "outside the tokens, or on another", i);
-		end = (uint64_t)(v->at + v->n);
-	}
-	return 0;
-}
-
 /* The pages that were given, as the sequence's fresh run. */
 static int
 take_pages(struct epd_seq *q, const struct epd_create_state *c,
@@ -83,8 +65,6 @@ create(struct epd_seq *q, struct epd_workflow *w,
 	if (rc == 0)
 		rc = epd_seq_extend(q, c->ids, c->nids, c->images, NULL,
 		    c->nimages, why);
-	if (rc == 0)
-		rc = check_images(q, why);
 	if (rc == 0)
 		rc = epd_workflow_make(q->s->store, c->workflow, out->workflow,
 		    why);

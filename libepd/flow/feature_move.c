@@ -18,6 +18,8 @@ struct moving {
 	uint64_t bytes[EPD_PARTS], sum[EPD_PARTS];
 	uint64_t window;
 	enum epd_backend by;
+	int have;			/* where it goes to: a picture alone is there */
+	int had;			/* and there is no more to be moved */
 };
 
 /* One question whose answer begins with a window. */
@@ -79,10 +81,13 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 	rc = epd_node_link(m->n, m->by, &l, deadline_ns, why);
 	if (rc == 0)
 		rc = ask_window(m, l, deadline_ns, why);
-	if (rc < 0)
+	if (rc < 0) {
+		epd_node_failed(m->n, m->by, rc);
 		return rc;
+	}
 	if (memcmp(was, m->bytes, sizeof was)) {
 		memcpy(m->bytes, was, sizeof was);
+		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
 		return epd_why(why, EPD_ENOTHING, "the feature is another one "
 		    "meanwhile");
 	}
@@ -194,6 +199,10 @@ read_feature(struct moving *m, const struct epd_transfer_policy *policy,
 	uint8_t *own[EPD_PARTS] = { NULL };
 	int rc = ask_sizes(m, deadline_ns, why);
 
+	m->had = m->have && (rc == EPD_ENOTHING ||
+	    (rc == 0 && !m->bytes[EPD_PART_META]));
+	if (m->had)
+		return 0;
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++)
 		if (m->bytes[i] && !(own[i] = epd_malloc((size_t)m->bytes[i])))
 			rc = epd_why(why, -ENOMEM, "no memory");
@@ -219,6 +228,13 @@ write_feature(struct moving *m, const struct epd_transfer_policy *policy,
 	int rc = epd_feature_open_parts(epd_node_here(m->n)->features, m->fp,
 	    &f);
 
+	m->had = m->have && (rc == -ENOENT ||
+	    (rc == 0 && f.fd[EPD_PART_META] < 0));
+	if (m->had) {
+		if (rc == 0)
+			epd_feature_close_parts(&f);
+		return 0;
+	}
 	if (rc < 0)
 		return epd_why(why, rc, "feature: %s", epd_strerror(rc));
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {
@@ -244,7 +260,7 @@ write_feature(struct moving *m, const struct epd_transfer_policy *policy,
 	return rc;
 }
 
-/* Whether the peer has it: asked with no bytes. */
+/* Whether the peer has it, as epd_feature_is_there: asked with no bytes. */
 static int
 has(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
 {
@@ -259,7 +275,7 @@ has(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
 	c = epd_cur(epd_span(answer.p, answer.n));
 	there = epd_unpack_u8(&c);
 	if (rc == 0)
-		rc = c.failed ? EPD_EPEER : there != 0;
+		rc = c.failed ? EPD_EPEER : there;
 	epd_buf_free(&b);
 	epd_buf_free(&answer);
 	return rc;
@@ -276,15 +292,16 @@ epd_feature_move(struct epd_node *n, enum epd_op op, const struct epd_name *fp,
 	*out = (struct epd_transferred){ .wanted = 1 };
 	rc = op == EPD_OP_READ ? epd_feature_is_there(
 	    epd_node_here(n)->features, fp) : has(&m, deadline_ns, why);
-	if (rc > 0) {
+	if (rc > 1) {
 		out->had = 1;
 		return 0;
 	}
-	if (rc == 0)
+	m.have = rc == 1;
+	if (rc >= 0)
 		rc = op == EPD_OP_READ ?
 		    read_feature(&m, policy, deadline_ns, out, why) :
 		    write_feature(&m, policy, deadline_ns, out, why);
 	if (rc == 0)
-		out->moved = 1;
+		*(m.had ? &out->had : &out->moved) = 1;
 	return rc;
 }

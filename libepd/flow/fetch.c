@@ -59,9 +59,12 @@ ask_pages(struct epd_link *l, struct epd_pages_ask *a, uint64_t deadline_ns,
 			if (!epd_name_equal(&got.page[i].entry.name,
 			    &a->page[i].entry.name))
 				rc = EPD_EFORMAT;
-		memcpy(a->page, got.page, a->n * sizeof *a->page);
-		a->shape = got.shape;
-		a->window = got.window;
+		/* What is no answer changes no question that is asked again. */
+		if (rc == 0) {
+			memcpy(a->page, got.page, a->n * sizeof *a->page);
+			a->shape = got.shape;
+			a->window = got.window;
+		}
 		epd_pages_ask_free(&got);
 	}
 	epd_buf_free(&ask);
@@ -142,8 +145,10 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 		rc = ask_again(f, l, deadline_ns, why);
 		f->link = l;
 	}
-	if (rc < 0)
+	if (rc < 0) {
+		epd_node_failed(f->n, b, rc);
 		return rc;
+	}
 	f->asked_by = b;
 	lay_out(f);
 	*out = (struct epd_passage){ .link = l, .window = f->a->window };
@@ -372,8 +377,10 @@ fetch_batch(struct fetch *f, uint64_t deadline_ns, uint64_t **run,
 		return rc < 0 ? rc : 0;
 	}
 	grown = epd_grow(*run, *nruns, room, sizeof **run);
-	if (!grown)
+	if (!grown) {
+		shut(f, deadline_ns);
 		return epd_why(why, -ENOMEM, "no memory");
+	}
 	*run = grown;
 	rc = come(f, bytes, deadline_ns, &id, out, why);
 	if (f->asked_by)

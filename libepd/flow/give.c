@@ -31,6 +31,7 @@ struct epd_gift {
 	struct epd_store *s;
 	struct epd_workflow w;		/* of the state, if one was named */
 	uint64_t lease;
+	int probe;			/* nothing is read: no run counts as used */
 	struct held *held;
 	size_t nheld, held_room;
 	struct { char workflow[EPD_WORKFLOW]; int fd; } *dir;
@@ -64,7 +65,7 @@ dir_of(struct epd_gift *g, const char *workflow)
 }
 
 static int
-open_run(int dirfd, uint64_t run, struct held *out)
+open_run(int dirfd, uint64_t run, int probe, struct held *out)
 {
 	struct epd_run_shape shape;
 	struct epd_run *table;
@@ -72,8 +73,8 @@ open_run(int dirfd, uint64_t run, struct held *out)
 
 	if (rc < 0)
 		return rc;
-	rc = epd_run_open(&out->map, dirfd, run, &shape,
-	    epd_run_entries(table), epd_run_count(table), NULL);
+	rc = (probe ? epd_run_look : epd_run_open)(&out->map, dirfd, run,
+	    &shape, epd_run_entries(table), epd_run_count(table), NULL);
 	epd_run_close(table);
 	if (rc < 0)
 		return rc;
@@ -101,7 +102,7 @@ hold(struct epd_gift *g, const char *workflow, uint64_t run)
 	if (!(p = epd_grow(g->held, g->nheld, &g->held_room, sizeof *g->held)))
 		return -ENOMEM;
 	g->held = p;
-	if ((rc = open_run(g->dir[dir].fd, run, &h)) < 0)
+	if ((rc = open_run(g->dir[dir].fd, run, g->probe, &h)) < 0)
 		return rc;
 	g->held[g->nheld] = h;
 	return (int)g->nheld++;
@@ -333,8 +334,8 @@ find(struct epd_gift *g, const struct epd_codecs *codecs, struct epd_why *why)
 	return rc;
 }
 
-int
-epd_gift_find(struct epd_gift **out, struct epd_store *s,
+static int
+find_gift(struct epd_gift **out, struct epd_store *s, int probe,
     const struct epd_codecs *codecs, struct epd_pages_ask *a,
     struct epd_why *why)
 {
@@ -344,6 +345,7 @@ epd_gift_find(struct epd_gift **out, struct epd_store *s,
 	if (!g)
 		return epd_why(why, -ENOMEM, "no memory");
 	g->s = s;
+	g->probe = probe;
 	g->a = a;
 	g->n = a->n;
 	g->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
@@ -357,6 +359,14 @@ epd_gift_find(struct epd_gift **out, struct epd_store *s,
 	g->a = NULL;
 	*out = g;
 	return 0;
+}
+
+int
+epd_gift_find(struct epd_gift **out, struct epd_store *s,
+    const struct epd_codecs *codecs, struct epd_pages_ask *a,
+    struct epd_why *why)
+{
+	return find_gift(out, s, 0, codecs, a, why);
 }
 
 void
@@ -408,7 +418,7 @@ epd_gift_have(struct epd_store *s, const struct epd_page_ask *page, uint32_t n,
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++)
 		a.page[i].entry.name = page[i].entry.name;
-	rc = epd_gift_find(&g, s, NULL, &a, NULL);
+	rc = find_gift(&g, s, 1, NULL, &a, NULL);
 	for (uint32_t i = 0; rc == 0 && i < n; i++)
 		have[i] = a.page[i].there &&
 		    a.page[i].entry.sum == page[i].entry.sum &&

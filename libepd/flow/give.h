@@ -27,7 +27,10 @@ void epd_gift_free(struct epd_gift *g);
 void epd_gift_page(const struct epd_gift *g, uint32_t i,
     struct epd_extent *out);
 
-/* Whether the index has pages by these names, with these sums; n bytes of 0 or 1. */
+/*
+ * Whether the index has pages by these names, with these sums; n bytes of 0 or 1.  A
+ * probe: no lease is taken, and none of them counts as used.
+ */
 int epd_gift_have(struct epd_store *s, const struct epd_page_ask *page,
     uint32_t n, uint8_t *have);
 

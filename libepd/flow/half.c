@@ -300,13 +300,17 @@ int
 epd_half_prepare(struct epd_half *half, const struct epd_handoff *h,
     struct epd_why *why)
 {
+	const struct epd_config *config;
 	struct epd_half_ask a;
 
 	if (!half->node)
 		return epd_shard_prepare(half->w.shard, h, why);
+	config = &epd_node_here(half->node)->config;
 	fill_ask(half, h->id, &a);
 	a.h = *h;
-	snprintf(a.store, sizeof a.store, "%s", h->store);
+	/* How we may be reached, if at all: our path means nothing there. */
+	snprintf(a.store, sizeof a.store, "%s", *config->transfer_address ?
+	    config->transfer_address : EPD_AWAY);
 	snprintf(a.peer, sizeof a.peer, "%s", h->workflow);
 	return ask(half, EPD_ASK_PREPARE, &a, 0, why);
 }

@@ -8,6 +8,8 @@
  *     tokens give the same bits, so anything else is damage, and nothing is
  *     published.  Of given pages nothing is known but that checksum; what is
  *     computed in their stead is used, and not published either.
+ *  3. A log may be of a state that came from a stranger: what its tokens and images
+ *     are is looked at before anything goes by it.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -263,6 +265,23 @@ take_pages(struct epd_seq *q, const struct epd_version *v,
 	return rc;
 }
 
+/* Its tokens are the model's, and its images lie among them. */
+static int
+take_tokens(struct epd_seq *q, const struct epd_version *v, struct epd_why *why)
+{
+	int rc;
+
+	for (uint32_t i = 0; i < v->nids; i++)
+		if (v->ids[i] < 0 || v->ids[i] >= q->s->info->vocab)
+			return epd_why(why, EPD_ECORRUPT, "%s: token %llu: id "
+			    "%d is not in the vocabulary of %ld", q->w->name,
+			    (unsigned long long)(q->n + i), (int)v->ids[i],
+			    q->s->info->vocab);
+	rc = epd_seq_extend(q, v->ids, v->nids, v->images, NULL, v->nimages,
+	    why);
+	return rc == EPD_EFORMAT ? EPD_ECORRUPT : rc;
+}
+
 /* Take in one node: its tokens always, its pages as they are found. */
 static int
 take(struct epd_seq *q, struct chain *c, const struct link *l,
@@ -278,8 +297,7 @@ take(struct epd_seq *q, struct chain *c, const struct link *l,
 		return epd_why(why, rc, "%s: node: %s", q->w->name,
 		    epd_strerror(rc));
 	q->given |= v.given;
-	rc = epd_seq_extend(q, v.ids, v.nids, v.images, NULL, v.nimages,
-	    why);
+	rc = take_tokens(q, &v, why);
 	if (rc < 0 || !l->needed)
 		return rc;
 	from = epd_clock_boot_ns();

@@ -153,9 +153,8 @@ gather(struct walk *k)
 
 /* ---- kinds ---- */
 
-/* Patches to a side of a merged token, from the parts the state carries. */
-static uint64_t
-merge_of(const struct epd_state *st)
+uint64_t
+epd_names_merge(const struct epd_state *st)
 {
 	struct epd_json *j = NULL;
 	int64_t merge = 2;
@@ -458,7 +457,7 @@ epd_names_check(struct epd_workflow *w,
 			break;
 		}
 		*kinds = k.st = st;
-		k.merge = merge_of(&st);
+		k.merge = epd_names_merge(&st);
 		rc = go_kind(&k, st.id, (uint32_t)++seen.n);
 	}
 	epd_free(seen.v);

@@ -13,4 +13,7 @@
 int epd_names_check(struct epd_workflow *w,
     void (*fn)(void *arg, const char *fault), void *arg);
 
+/* Patches to a side of a merged token, from the parts the state carries. */
+uint64_t epd_names_merge(const struct epd_state *st);
+
 #endif

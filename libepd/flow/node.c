@@ -117,6 +117,13 @@ is_links(int rc)
 	    rc == -EPIPE || rc == -ECONNRESET;
 }
 
+void
+epd_node_failed(struct epd_node *n, enum epd_backend b, int rc)
+{
+	if (is_links(rc))
+		epd_node_drop_link(n, b);
+}
+
 int
 epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
     uint64_t *wait_ns, uint64_t deadline_ns)
@@ -124,8 +131,7 @@ epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
 	const uint64_t now = epd_clock_boot_ns();
 	uint64_t ns = *wait_ns ? *wait_ns : 10 * MS;
 
-	if (is_links(rc))
-		epd_node_drop_link(n, b);
+	epd_node_failed(n, b, rc);
 	if (rc != EPD_EPEER || epd_is_stopped() || now >= deadline_ns)
 		return 0;
 	if (ns > (deadline_ns - now) / 4)

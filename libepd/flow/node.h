@@ -50,6 +50,8 @@ int epd_node_link(struct epd_node *n, enum epd_backend b,
     struct epd_link **out, uint64_t deadline_ns, struct epd_why *why);
 /* It broke: closed, and opened again when it is next wanted. */
 void epd_node_drop_link(struct epd_node *n, enum epd_backend b);
+/* After a failure: it is dropped if that was the link's, not the peer's answer. */
+void epd_node_failed(struct epd_node *n, enum epd_backend b, int rc);
 /*
  * After a failure on a backend's link: 1 if it may go otherwise when it is tried
  * again, which it then is after a moment's sleep; the link is dropped if it broke.

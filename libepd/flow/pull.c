@@ -429,7 +429,7 @@ ready_here(struct trip *t, struct epd_why *why)
 
 	if (strcmp(t->traits->tenant, p->dst.s->tenant))
 		return epd_why(why, EPD_EMODEL, "it belongs to another tenant");
-	rc = epd_settle(&x, p->dst.s, &p->dst.w, t->v, t->traits->page_tokens,
+	rc = epd_settle(&x, p->dst.s, &p->dst.w, t->v, t->traits,
 	    t->page, t->npages, t->run, t->nruns, why);
 	if (rc < 0)
 		return rc;

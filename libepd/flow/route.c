@@ -136,6 +136,15 @@ epd_route_close(struct epd_route *r)
 	r->planner = NULL;
 }
 
+/* What the peer grants by now; if it does not say, it is as it was. */
+static void
+ask_credit(struct epd_route *r)
+{
+	if (r->intent.credits_enabled)
+		(void)epd_node_refresh(r->n, r->intent.deadline_ns, NULL);
+	r->refused = 0;
+}
+
 int
 epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
     struct epd_why *why)
@@ -149,6 +158,9 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 	/* A comparison that there is no room for is not made. */
 	if (r->mode == EPD_PLAN_SHADOW)
 		other = epd_malloc(sizeof *other);
+	if (r->asked)
+		ask_credit(r);
+	r->asked = 1;
 	r->intent.index = index;
 	r->intent.now_ns = epd_clock_boot_ns();
 	r->intent.credits = epd_node_facts(r->n)->credits;
@@ -166,6 +178,9 @@ epd_route_now(void *arg, struct epd_generations *out)
 {
 	struct epd_route *r = arg;
 
+	if (r->refused)
+		ask_credit(r);
+	r->intent.credits = epd_node_facts(r->n)->credits;
 	epd_plan_generations(r->planner, epd_node_operations(r->n), &r->intent,
 	    out);
 }
@@ -176,10 +191,9 @@ epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
 {
 	struct epd_route *r = arg;
 
-	/* That is no fault of the backend's, and what is granted is another now. */
+	/* That is no fault of the backend's. */
 	if (rc == EPD_ECREDIT) {
-		(void)epd_node_refresh(r->n, r->intent.deadline_ns, NULL);
-		r->intent.credits = epd_node_facts(r->n)->credits;
+		r->refused = 1;
 		return;
 	}
 	epd_node_observe(r->n, b, rc, bytes, ns);

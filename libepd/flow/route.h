@@ -14,6 +14,8 @@ struct epd_route {
 	struct epd_intent intent;
 	struct epd_legacy legacy;
 	enum epd_plan_mode mode;	/* transfer.mode */
+	int asked;			/* decided once: what the peer grants is told anew */
+	int refused;			/* what it granted was too little */
 };
 /*
  * Of bytes to be moved by a policy, till deadline_ns.  tokens that can be computed in

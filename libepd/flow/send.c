@@ -65,8 +65,10 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 	epd_pages_ask_pack(&b, x->a);
 	rc = ask(l, EPD_ASK_WRITE_PAGES, &b, &x->a->window, deadline_ns, why);
 	epd_buf_free(&b);
-	if (rc < 0)
+	if (rc < 0) {
+		epd_node_failed(x->n, x->by, rc);
 		return rc;
+	}
 	*out = (struct epd_passage){ .link = l, .window = x->a->window,
 	    .fresh = 1 };
 	return 0;

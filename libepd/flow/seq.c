@@ -38,6 +38,9 @@ epd_seq_free(struct epd_seq *q)
 	*q = (struct epd_seq){0};
 }
 
+/* Patches to a side, and pictures one behind another; what has more is none. */
+enum { PATCHES_MOST = 1 << 16 };
+
 /* Grow three arrays that run in parallel; each keeps what it holds on failure. */
 static int
 room_images(struct epd_seq *q, size_t n)
@@ -56,6 +59,33 @@ room_images(struct epd_seq *q, size_t n)
 	return 0;
 }
 
+/* Each in its place behind the one before, within the tokens. */
+static int
+check_images(const struct epd_seq *q, uint64_t tokens,
+    const struct epd_image_ref *r, size_t n, struct epd_why *why)
+{
+	const struct epd_visual *last = q->nimages ? q->visual + q->nimages - 1 :
+	    NULL;
+	uint64_t end = last ? (uint64_t)(last->at + last->n) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct epd_anchor a = { .at = 0, .t = (int32_t)r[i].grid[0],
+		    .h = (int32_t)r[i].grid[1], .w = (int32_t)r[i].grid[2] };
+		const uint64_t most = PATCHES_MOST;
+		const int can_be = r[i].grid[0] <= most &&
+		    r[i].grid[1] <= most && r[i].grid[2] <= most;
+		const long takes = can_be ?
+		    epd_anchor_tokens(q->s->model, &a) : 0;
+
+		if (takes <= 0 || r[i].at < end || r[i].at > tokens ||
+		    (uint64_t)takes > tokens - r[i].at)
+			return epd_why(why, EPD_EFORMAT, "image %zu lies outside "
+			    "the tokens, or on another", q->nimages + i);
+		end = r[i].at + (uint64_t)takes;
+	}
+	return 0;
+}
+
 int
 epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
     const struct epd_image_ref *images, void *const *rows, size_t nimages,
@@ -67,6 +97,8 @@ epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
 		return epd_why(why, EPD_ETOOBIG, "%llu tokens are more than "
 		    "the model's %llu positions",
 		    (unsigned long long)(q->n + n), (unsigned long long)most);
+	if (check_images(q, q->n + n, images, nimages, why) < 0)
+		return EPD_EFORMAT;
 	if (q->n + n > q->cap) {
 		uint64_t cap = q->n + n + q->n / 2 + 64;
 		void *p = epd_realloc(q->ids, cap * sizeof *q->ids);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
+#include "flow/names.h"
 #include "flow/settle.h"
 
 struct settler {
@@ -182,9 +184,38 @@ settle_all(struct settler *t)
 	return 0;
 }
 
+/* ---- what is said of them ---- */
+
+/* Tokens that an image takes up; 0: a number that none has. */
+static uint64_t
+tokens_of(const struct epd_image_ref *r, uint64_t merge)
+{
+	enum { SIDE = 1 << 16 };
+
+	return r->grid[0] > SIDE || r->grid[1] > SIDE || r->grid[2] > SIDE ? 0 :
+	    (uint64_t)r->grid[0] * (r->grid[1] / merge) * (r->grid[2] / merge);
+}
+
+/* They follow one another within the tokens. */
+static int
+check_images(const struct epd_version *v, uint64_t merge)
+{
+	uint64_t end = 0;
+
+	for (uint32_t i = 0; i < v->nimages; i++) {
+		const uint64_t n = tokens_of(v->images + i, merge);
+
+		if (!n || v->images[i].at < end || v->images[i].at > v->nids ||
+		    n > v->nids - v->images[i].at)
+			return EPD_ECORRUPT;
+		end = v->images[i].at + n;
+	}
+	return 0;
+}
+
 /* All but the last are full, and all of them hold less than the tokens. */
 static int
-check(const struct epd_version *v, uint32_t page_tokens,
+check_rows(const struct epd_version *v, uint32_t page_tokens,
     const struct epd_page_ref *pages, uint32_t n)
 {
 	uint64_t rows = 0;
@@ -198,20 +229,93 @@ check(const struct epd_version *v, uint32_t page_tokens,
 	return rows && rows >= v->nids ? EPD_ECORRUPT : 0;
 }
 
+/* Their names, by those that rows and images were found good of. */
+static int
+check_names(const struct epd_version *v, const struct epd_state *traits,
+    uint64_t merge, const struct epd_page_ref *pages, uint32_t n)
+{
+	const struct epd_image_ref *r = v->images;
+	const struct epd_name *up = &traits->base;
+	struct epd_page_image *im = epd_calloc(v->nimages + 1u, sizeof *im);
+	uint32_t first = 0;
+	int rc = im ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; rc == 0 && i < n; i++) {
+		const uint64_t from = (uint64_t)i * traits->page_tokens;
+		struct epd_name want;
+		size_t k = 0;
+
+		while (first < v->nimages &&
+		    r[first].at + tokens_of(r + first, merge) <= from)
+			first++;
+		for (uint32_t j = first; j < v->nimages &&
+		    r[j].at < from + pages[i].rows; j++)
+			im[k++] = (struct epd_page_image){
+				.at = (int64_t)(r[j].at - from),
+				.fp = r[j].fp,
+			};
+		epd_page_name(&want, up, v->ids + from, pages[i].rows, im, k);
+		if (!epd_name_equal(&want, &pages[i].name))
+			rc = EPD_ECORRUPT;
+		up = &pages[i].name;
+	}
+	epd_free(im);
+	return rc;
+}
+
+/* The parent's name of page 0 follows from the other traits. */
+static int
+check_base(const struct epd_state *traits)
+{
+	const struct epd_run_shape shape = {
+		.kind = EPD_OBJECT_KV_PAGE, .type = traits->kv_type,
+		.tokens = traits->page_tokens, .bytes = traits->page_bytes,
+	};
+	struct epd_json *j = NULL;
+	struct epd_name base;
+	int rc = epd_json_parse(&j, epd_span_str(traits->fingerprint ?
+	    traits->fingerprint : ""), "fingerprint", NULL);
+
+	if (rc < 0)
+		return rc == -ENOMEM ? rc : EPD_ECORRUPT;
+	epd_page_base(&base, (uint32_t)epd_json_int(epd_json_get(j,
+	    "arithmetic"), 0), epd_json_str(epd_json_get(j, "numeric"), ""),
+	    &traits->model_fp, &shape);
+	epd_json_free(j);
+	return epd_name_equal(&base, &traits->base) ? 0 : EPD_ECORRUPT;
+}
+
+static int
+check(const struct epd_version *v, const struct epd_state *traits,
+    const struct epd_page_ref *pages, uint32_t n)
+{
+	const uint64_t merge = epd_names_merge(traits);
+	int rc = check_base(traits);
+
+	if (rc == 0)
+		rc = check_images(v, merge);
+	if (rc == 0)
+		rc = check_rows(v, traits->page_tokens, pages, n);
+	return rc < 0 ? rc : check_names(v, traits, merge, pages, n);
+}
+
+/* ---- all ---- */
+
 int
 epd_settle(struct epd_settled *out, struct epd_store *s,
     const struct epd_workflow *to, const struct epd_version *v,
-    uint32_t page_tokens, const struct epd_page_ref *pages, uint32_t n,
+    const struct epd_state *traits, const struct epd_page_ref *pages, uint32_t n,
     const uint64_t *run, uint32_t nruns, struct epd_why *why)
 {
 	struct epd_settled x = { .v = *v };
 	struct settler t = { .x = &x, .s = s, .to = to, .run = run,
 	    .nruns = nruns };
 	struct epd_run_shape shape;
-	int rc = check(v, page_tokens, pages, n);
+	int rc = check(v, traits, pages, n);
 
 	if (rc < 0)
-		return epd_why(why, rc, "pages that do not go with their tokens");
+		return epd_why(why, rc, rc == -ENOMEM ? "no memory" :
+		    "pages or images that do not go with their tokens");
 	x.pages = epd_calloc(n + 1u, sizeof *x.pages);
 	x.links = epd_calloc(n + 1u, sizeof *x.links);
 	t.table = epd_calloc(nruns + 1u, sizeof *t.table);

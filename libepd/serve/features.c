@@ -16,17 +16,26 @@ take_name(struct epd_cur *c, struct epd_name *fp)
 	return 0;
 }
 
+/* And nothing behind it. */
+static int
+take_only_name(struct epd_cur *c, struct epd_name *fp)
+{
+	const int rc = take_name(c, fp);
+
+	return rc == 0 && epd_cur_left(c) ? EPD_EFORMAT : rc;
+}
+
 static int
 answer_has(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer)
 {
 	struct epd_name fp;
-	int rc = take_name(c, &fp);
+	int rc = take_only_name(c, &fp);
 
 	if (rc == 0)
 		rc = epd_feature_is_there(g->s->features, &fp);
 	if (rc < 0)
 		return rc;
-	epd_pack_u8(answer, rc > 0);
+	epd_pack_u8(answer, (uint8_t)rc);
 	return 0;
 }
 
@@ -37,7 +46,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	struct epd_window *w = epd_window_new(EPD_WINDOW_FEATURE_OUT, EPD_PARTS);
 	uint64_t sum[EPD_PARTS] = { 0 };
 	struct epd_name fp;
-	int rc = w ? take_name(c, &fp) : -ENOMEM;
+	int rc = w ? take_only_name(c, &fp) : -ENOMEM;
 
 	if (rc == 0)
 		rc = epd_feature_open_parts(g->s->features, &fp, &w->files);

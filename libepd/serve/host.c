@@ -233,6 +233,8 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	char tenant[64];
 	int rc = epd_ask_node_unpack(c, tenant);
 
+	if (rc == 0 && epd_cur_left(c))
+		rc = EPD_EFORMAT;
 	if (rc < 0)
 		return epd_why(why, rc, "a question that is none");
 	if (strcmp(tenant, g->s->tenant))

@@ -19,6 +19,10 @@ answer_have(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	uint32_t n;
 	int rc = epd_ask_pages_unpack(c, &page, &n);
 
+	if (rc == 0 && epd_cur_left(c)) {
+		epd_free(page);
+		rc = EPD_EFORMAT;
+	}
 	if (rc < 0)
 		return epd_why(why, rc, "a question that is none");
 	have = epd_buf_add(answer, n);
@@ -123,7 +127,8 @@ write_window(struct epd_guest *g, const struct epd_pages_ask *a,
 
 	if (!w)
 		return epd_why(why, -ENOMEM, "no memory");
-	rc = epd_serving_take(g->of, bytes, why);
+	rc = bytes ? epd_serving_take(g->of, bytes, why) :
+	    epd_why(why, EPD_EFORMAT, "pages of no bytes");
 	if (rc == 0) {
 		w->charged = bytes;
 		rc = epd_arrival_open(&w->arrival, g->s, a->workflow,
@@ -176,6 +181,19 @@ take_window(struct epd_guest *g, struct epd_cur *c, enum epd_window_kind kind)
 	return c->failed || epd_cur_left(c) || !w || w->kind != kind ? NULL : w;
 }
 
+/*
+ * What is a run now is no memory to be written, and goes when the run has a name in the
+ * log, though the window may stay.
+ */
+static void
+lead_nowhere(struct epd_window *w)
+{
+	for (uint32_t i = 0; i < w->n; i++) {
+		w->extent[i].p = NULL;
+		w->extent[i].fd = -1;
+	}
+}
+
 static int
 answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_why *why)
@@ -186,6 +204,7 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 	if (!w || !w->arrival)
 		return epd_why(why, EPD_EFORMAT, "no such window");
+	lead_nowhere(w);
 	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &k.run,
 	    why);
 	if (rc < 0)
