@@ -95,7 +95,7 @@ static int
 is_links(int rc)
 {
 	return rc == EPD_EPEER || rc == EPD_ETIMEOUT || rc == EPD_EAUTH ||
-	    rc == -EPIPE || rc == -ECONNRESET;
+	    rc == -EPIPE || rc == -ECONNRESET || rc == -ECANCELED;
 }
 
 void
