@@ -22,8 +22,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/stop.h"
 
-enum { SENT_AT_ONCE = 64 };
+enum { SENT_AT_ONCE = 64, LOOK_MS = 50 };
 
 /* Milliseconds until then, rounded up, for poll. */
 static int
@@ -47,7 +48,9 @@ epd_stream_poll(int fd, short events, uint64_t deadline_ns)
 	for (;;) {
 		const int ms = left_ms(deadline_ns);
 
-		n = poll(&p, 1, ms);
+		if (epd_is_stopped())
+			return -ECANCELED;
+		n = poll(&p, 1, ms > LOOK_MS && epd_is_heeding() ? LOOK_MS : ms);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0)

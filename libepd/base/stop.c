@@ -23,6 +23,12 @@ epd_stop_defer(int on)
 }
 
 int
+epd_is_heeding(void)
+{
+	return mine.is_over && !mine.deferred;
+}
+
+int
 epd_is_stopped(void)
 {
 	return mine.is_over && !mine.deferred ? mine.is_over(mine.arg) : 0;

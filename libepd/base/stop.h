@@ -14,5 +14,6 @@ void epd_stop_heed(int (*is_over)(void *arg), void *arg);
 void epd_stop_defer(int on);
 /* Nonzero: it is over.  A wait for a lock ends as if its time had passed. */
 int epd_is_stopped(void);
+int epd_is_heeding(void);	/* it may come to that: who waits long looks now and then */
 
 #endif

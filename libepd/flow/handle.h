@@ -25,7 +25,7 @@ int epd_transfer_feature_bundle(struct epd_transfer **out,
 
 /*
  * transfer_kv_pages: n pages by name, of a state where they are, into the folder of
- * a workflow, which must be there, where they go.  What came is a run that no record
+ * a workflow where they go: one of this store must be there, a peer's is made.  What came is a run that no record
  * names: it is safe until the handle is freed, then whoever named it has it, or a
  * sweep.
  */

@@ -114,7 +114,7 @@ static int
 is_links(int rc)
 {
 	return rc == EPD_EPEER || rc == EPD_ETIMEOUT || rc == EPD_EAUTH ||
-	    rc == -EPIPE || rc == -ECONNRESET;
+	    rc == -EPIPE || rc == -ECONNRESET || rc == -ECANCELED;
 }
 
 void
@@ -149,14 +149,23 @@ epd_node_control(const struct epd_node *n)
 }
 
 int
-epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
-    struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
+epd_node_ask_by(struct epd_node *n, enum epd_backend b, enum epd_ask verb,
+    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
+    struct epd_why *why)
 {
 	struct epd_link *l;
-	int rc = epd_node_link(n, n->control, &l, deadline_ns, why);
+	int rc = epd_node_link(n, b, &l, deadline_ns, why);
 
 	return rc < 0 ? rc : epd_link_ops(l)->call(l, (uint16_t)verb, ask,
 	    answer, deadline_ns, why);
+}
+
+int
+epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
+    struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
+{
+	return epd_node_ask_by(n, n->control, verb, ask, answer, deadline_ns,
+	    why);
 }
 
 int

@@ -45,6 +45,13 @@ int epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
 int epd_node_ask_once(struct epd_node *n, enum epd_ask verb,
     struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
     struct epd_why *why);
+/*
+ * The same over a backend's link: what a guest of the peer's wrote is known there by
+ * the link it came by.
+ */
+int epd_node_ask_by(struct epd_node *n, enum epd_backend b, enum epd_ask verb,
+    struct epd_span ask, struct epd_buf *answer, uint64_t deadline_ns,
+    struct epd_why *why);
 /* The link of a backend, lent; the control link is one of them. */
 int epd_node_link(struct epd_node *n, enum epd_backend b,
     struct epd_link **out, uint64_t deadline_ns, struct epd_why *why);

@@ -106,6 +106,7 @@ struct trip {
 	uint64_t *run;			/* that came */
 	uint32_t nruns;
 	uint64_t mapped;		/* pages of them whose file was linked */
+	enum epd_backend by;		/* by which the last came; NONE: none was moved */
 	struct epd_name *as;		/* their names there, if a codec makes others */
 };
 
@@ -235,6 +236,7 @@ travel(struct trip *t, struct epd_pages_ask *a, struct epd_why *why)
 	}
 	t->p->moved.bytes += out.bytes;
 	t->mapped = out.mapped;
+	t->by = out.moved ? out.last.backend : EPD_VIA_NONE;
 	return rc;
 }
 
@@ -305,6 +307,27 @@ make_whole(struct trip *t, struct epd_why *why)
 	    t->policy.compression, &t->as, why) : 0;
 }
 
+/*
+ * Over the link that the pages came by.  Where that broke they went with it, as they
+ * did that came by another one before: EPD_ESTALE, and the trip is made again.
+ */
+static int
+ask_ready(struct trip *t, struct epd_span ask, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	const enum epd_backend b = t->by ? t->by : epd_node_control(t->n);
+	int rc;
+
+	if (b == epd_node_control(t->n))
+		return epd_node_ask(t->n, EPD_ASK_READY, ask, answer,
+		    t->deadline_ns, why);
+	rc = epd_node_ask_by(t->n, b, EPD_ASK_READY, ask, answer,
+	    t->deadline_ns, why);
+	epd_node_failed(t->n, b, rc);
+	return rc == EPD_EPEER ? epd_why(why, EPD_ESTALE, "the link that pages "
+	    "came by broke") : rc;
+}
+
 static int
 ready_there(struct trip *t, struct epd_why *why)
 {
@@ -334,8 +357,8 @@ ready_there(struct trip *t, struct epd_why *why)
 	epd_pack_u32(&b, t->nruns);
 	for (uint32_t i = 0; i < t->nruns; i++)
 		epd_pack_u64(&b, t->run[i]);
-	rc = parcel.failed || b.failed ? -ENOMEM : epd_node_ask(t->n,
-	    EPD_ASK_READY, epd_span(b.p, b.n), &answer, t->deadline_ns, why);
+	rc = parcel.failed || b.failed ? -ENOMEM : ask_ready(t, epd_span(b.p,
+	    b.n), &answer, why);
 	if (rc == 0) {
 		c = epd_cur(epd_span(answer.p, answer.n));
 		(void)epd_unpack_u32(&c);

@@ -3,29 +3,16 @@
  * fallback, late completions, reservations, deadlines.
  *
  * The transport below the faults moves bytes to and from one array here, so what a
- * test asks is of move/ alone; the same over tcp, shm and rdma is in wire_faults.
+ * test asks is of move/ alone; the same over tcp, shm and io_uring is in wire_faults.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/wire_world.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/hash.h"
-#include "base/stop.h"
-#include "move/move.h"
-#include "tests/check.h"
-#include "transport/transport.h"
-
-#define MS UINT64_C(1000000)
-enum { SIZE = 8 << 20, ITEMS = 40, MOVES = 8 };
+#define MS WORLD_MS
+enum { SIZE = 8 << 20, ITEMS = WORLD_ITEMS, MOVES = 8 };
 
 /* ---- a transport of memory ---- */
 
 static uint8_t there[SIZE], here[SIZE];
-static int links;
 
 struct mem {
 	EPD_LINK_OPS;
@@ -52,7 +39,6 @@ mem_open(const struct epd_transport *t, struct epd_link **out,
 	(void)peer;
 	(void)why;
 	m->ops = t;
-	links++;
 	*out = (struct epd_link *)(void *)m;
 	return 0;
 }
@@ -60,7 +46,6 @@ mem_open(const struct epd_transport *t, struct epd_link **out,
 static void
 mem_close(struct epd_link *l)
 {
-	links--;
 	free(l);
 }
 
@@ -118,182 +103,8 @@ mem_shut(struct epd_link *l, uint64_t window, uint64_t deadline_ns,
 MEM(mem_rdma, EPD_VIA_RDMA);
 MEM(mem_tcp, EPD_VIA_TCP);
 
-/* ---- a world ---- */
-
-struct world {
-	struct epd_faulty rdma, tcp;
-	struct epd_planner *planner;
-	struct epd_operations how;
-	struct epd_intent intent;
-	struct epd_item item[ITEMS];
-	struct epd_carry c;
-	struct epd_ledger books;
-	uint64_t policy_generation;	/* what now says, if not 0 */
-	int decided, commits, opened[EPD_VIA_COUNT], recomputed, fresh, partial;
-	int change_at;			/* the look at which the policy changes */
-	int looks;
-	uint64_t reserved;		/* bytes, seen while a way was open */
-};
-
-static int
-decide(void *arg, int32_t index, struct epd_decision *out, struct epd_why *why)
-{
-	struct world *w = arg;
-
-	(void)why;
-	w->decided++;
-	w->intent.index = index;
-	w->intent.now_ns = epd_clock_boot_ns();
-	return epd_plan_decide(w->planner, &w->how, &w->intent, out);
-}
-
-static void
-now(void *arg, struct epd_generations *out)
-{
-	struct world *w = arg;
-
-	epd_plan_generations(w->planner, &w->how, &w->intent, out);
-	if (w->change_at && w->looks++ == w->change_at - 1)
-		out->policy++;
-}
-
-static int
-open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
-    struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
-{
-	struct world *w = arg;
-	const int b = plan->stage[0].backend;
-	struct epd_faulty *f = b == EPD_VIA_RDMA ? &w->rdma : &w->tcp;
-	const struct epd_peer peer = { .address = "mem", .deadline_ns = deadline_ns };
-	int rc;
-
-	(void)moved;
-	w->opened[b]++;
-	w->reserved = w->books.used.nic_bytes;
-	for (uint32_t i = 0; i < w->c.n; i++)
-		w->item[i].offset = (uint64_t)((uint8_t *)w->item[i].local - here);
-	rc = f->ops.open(&f->ops, &out->link, &peer, why);
-	out->window = 1;
-	out->fresh = w->fresh;
-	return rc;
-}
-
-static void
-close_way(void *arg, struct epd_passage *p, int broken)
-{
-	(void)arg;
-	(void)broken;
-	epd_link_ops(p->link)->close(p->link);
-}
-
-static int
-commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
-    uint64_t deadline_ns, struct epd_why *why)
-{
-	struct world *w = arg;
-
-	(void)plan;
-	(void)p;
-	(void)deadline_ns;
-	(void)why;
-	w->commits++;
-	return 0;
-}
-
-static int
-recompute(void *arg, const struct epd_plan *plan, struct epd_why *why)
-{
-	(void)plan;
-	(void)why;
-	((struct world *)arg)->recomputed++;
-	return 0;
-}
-
-static const struct epd_carrier carrier = {
-	.decide = decide, .now = now, .open = open_way, .close = close_way,
-	.commit = commit, .recompute = recompute,
-};
-
-enum { ONLY_RDMA = 1, NO_FALLBACK = 2, NOT_SAFE = 4, UNVERSIONED = 8, RECOMPUTES = 16 };
-
-static void
-begin(struct world *w, enum epd_op op, int how, const struct epd_fault *rdma,
-    int nrdma, const struct epd_fault *tcp, int ntcp)
-{
-	struct epd_capability can[3];
-	struct epd_plan_config c;
-	uint64_t at = 0;
-
-	memset(w, 0, sizeof *w);
-	epd_faulty_init(&w->rdma, &mem_rdma, rdma, nrdma);
-	epd_faulty_init(&w->tcp, &mem_tcp, tcp, ntcp);
-	epd_plan_config_default(&c);
-	epd_capability_default(can, EPD_VIA_RDMA);
-	epd_capability_default(can + 1, EPD_VIA_TCP);
-	if (how & NOT_SAFE)
-		for (int i = 0; i < 2; i++)
-			can[i].flags &= ~(uint32_t)EPD_CAN_RETRY;
-	c.capability = can;
-	epd_capability_default(can + 2, EPD_VIA_RECOMPUTE);
-	c.ncapabilities = how & ONLY_RDMA ? 1 : 3;
-	c.contract.allows = how & NO_FALLBACK ? 0 : EPD_MAY_FALLBACK;
-	if (how & RECOMPUTES)
-		c.contract.allows |= EPD_MAY_RECOMPUTE;
-	c.policy_generation = 1;
-	epd_planner_new(&w->planner, &c, NULL);
-	for (int i = 0; i < SIZE; i++) {
-		there[i] = (uint8_t)(op == EPD_OP_READ ? i * 7 + i / 255 : 0);
-		here[i] = (uint8_t)(op == EPD_OP_READ ? 0 : i * 5 + i / 253);
-	}
-	for (int i = 0; i < ITEMS; i++) {
-		const uint64_t n = 1 + (uint64_t)i * 9973 % (SIZE / ITEMS);
-
-		w->item[i] = (struct epd_item){ .local = here + at, .bytes = n,
-		    .sum = epd_xxh3_64(there + at, n), .has_sum = 1 };
-		at += n;
-	}
-	w->intent = (struct epd_intent){
-		.id = 100, .bytes = at, .op = (uint8_t)op,
-		.here = { .medium = EPD_IN_CPU, .node = 1, .machine = 1,
-		    .ntags = 2, .tag = { EPD_VIA_RDMA, EPD_VIA_TCP } },
-		.there = { .medium = EPD_IN_CPU, .node = 2, .machine = 2,
-		    .ntags = 2, .tag = { EPD_VIA_RDMA, EPD_VIA_TCP } },
-		.priority = EPD_PRIO_NORMAL,
-	};
-	epd_ledger_default(&w->books);
-	epd_ledger_credit(&w->books, &(struct epd_credits){ .generation = 1,
-	    .bytes = UINT64_MAX, .slots = 100 });
-	w->c = (struct epd_carry){
-		.op = op, .item = w->item, .n = ITEMS,
-		.versioned = !(how & UNVERSIONED), .piece_bytes = 10000,
-		.deadline_ns = epd_clock_boot_ns() + 5000 * MS,
-		.books = &w->books, .how = &carrier, .arg = w,
-	};
-}
-
-static void
-end(struct world *w)
-{
-	epd_planner_free(w->planner);
-}
-
-static int
-is_equal(const struct world *w)
-{
-	for (int i = 0; i < ITEMS; i++)
-		if (memcmp(w->item[i].local, there +
-		    ((uint8_t *)w->item[i].local - here), w->item[i].bytes))
-			return 0;
-	return 1;
-}
-
-static int
-is_idle(const struct world *w)
-{
-	static const struct epd_charge none;
-
-	return links == 0 && !memcmp(&w->books.used, &none, sizeof none);
-}
+static const struct world_ways ways = { .first = &mem_rdma, .second = &mem_tcp,
+	.there = there, .here = here, .size = SIZE };
 
 /* ---- nothing fails ---- */
 
@@ -303,7 +114,7 @@ TEST(both_ways_in_pieces)
 		struct epd_carried got;
 		struct world w;
 
-		begin(&w, (enum epd_op)op, 0, NULL, 0, NULL, 0);
+		begin(&w, &ways, NULL, (enum epd_op)op, 0, NULL, 0, NULL, 0);
 		CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 		CHECK(is_equal(&w) && is_idle(&w));
 		CHECK_INT(got.backend, EPD_VIA_RDMA);
@@ -323,7 +134,7 @@ TEST(fault1_primary_fails_before_dispatch)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w) && is_idle(&w));
 	CHECK_INT(got.backend, EPD_VIA_TCP);
@@ -345,7 +156,7 @@ TEST(fault2_primary_fails_after_submission)
 	struct world w;
 
 	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
-		begin(&w, (enum epd_op)op, 0, f, 2, NULL, 0);
+		begin(&w, &ways, NULL, (enum epd_op)op, 0, f, 2, NULL, 0);
 		CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 		CHECK(is_equal(&w) && is_idle(&w));
 		CHECK_INT(got.backend, EPD_VIA_TCP);
@@ -361,7 +172,7 @@ TEST(fault3_stale_dependency_is_revalidated)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, NULL, 0, NULL, 0);
 	w.change_at = 1;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK_INT(got.replans, 1);
@@ -377,7 +188,7 @@ TEST(fault3_stale_fallback_is_decided_anew)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, NULL, 0);
 	w.change_at = 2;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK_INT(got.replans, 1);
@@ -397,7 +208,7 @@ TEST(fault4_late_completion_of_an_old_attempt)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, ONLY_RDMA, f, 3, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, ONLY_FIRST, f, 3, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w) && is_idle(&w));
 	CHECK(got.attempts > 1);
@@ -440,7 +251,7 @@ TEST(fault4_an_old_attempts_tags_count_for_nothing)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, ONLY_RDMA, f, 3, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, ONLY_FIRST, f, 3, NULL, 0);
 	shared = NULL;
 	how.open = open_shared;
 	how.close = close_shared;
@@ -460,7 +271,7 @@ TEST(fault5_fallback_the_policy_does_not_allow)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, NO_FALLBACK, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, NO_FALLBACK, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPEER);
 	CHECK_INT(w.opened[EPD_VIA_TCP], 0);
 	CHECK_INT(got.fallbacks, 0);
@@ -476,19 +287,19 @@ TEST(unsafe_after_partial_progress_is_refused)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPARTIAL);
 	CHECK_INT(got.attempts, 1);
 	CHECK_INT(w.commits, 0);
 	CHECK(is_idle(&w));
 	end(&w);
 	/* A target that is versioned may be begun again, whatever the backend. */
-	begin(&w, EPD_OP_WRITE, NOT_SAFE, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_WRITE, NOT_SAFE, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w));
 	end(&w);
 	/* So may what is idempotent. */
-	begin(&w, EPD_OP_WRITE, UNVERSIONED, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_WRITE, UNVERSIONED, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w));
 	end(&w);
@@ -500,7 +311,7 @@ TEST(unsafe_before_anything_moved_is_no_matter)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_WRITE, NOT_SAFE | UNVERSIONED, f, 1, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK_INT(got.attempts, 2);
 	CHECK(is_equal(&w) && is_idle(&w));
@@ -513,7 +324,7 @@ TEST(a_fresh_window_has_nothing_of_the_last)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_WRITE, 0, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_WRITE, 0, f, 1, NULL, 0);
 	w.fresh = 1;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w));
@@ -533,7 +344,7 @@ TEST(damage_is_found_and_moved_again)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, f, 2, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 2, NULL, 0);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
 	CHECK(is_equal(&w) && is_idle(&w));
 	CHECK(got.corrupt >= 2);
@@ -547,7 +358,7 @@ TEST(damage_that_stays_is_told)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, f, 1);
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ECORRUPT);
 	CHECK(is_idle(&w));
 	end(&w);
@@ -562,7 +373,7 @@ TEST(kind30_a_peer_that_says_nothing)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, f, 1);
 	w.c.deadline_ns = epd_clock_boot_ns() + 600 * MS;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ETIMEOUT);
 	from = epd_clock_boot_ns() - from;
@@ -570,7 +381,7 @@ TEST(kind30_a_peer_that_says_nothing)
 	CHECK(is_idle(&w));
 	end(&w);
 	/* The other path gets its share of the time. */
-	begin(&w, EPD_OP_READ, 0, f, 1, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, NULL, 0);
 	w.c.deadline_ns = epd_clock_boot_ns() + 1500 * MS;
 	w.c.tries = 1;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
@@ -605,7 +416,7 @@ TEST(called_off)
 	struct world w;
 	int rc;
 
-	begin(&w, EPD_OP_READ, 0, f, 1, f, 1);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, f, 1, f, 1);
 	atomic_store(&over, 0);
 	pthread_create(&t, NULL, call_off, NULL);
 	epd_stop_heed(is_over, NULL);
@@ -676,7 +487,7 @@ TEST(it_waits_for_what_is_not_granted_yet)
 	pthread_t t;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, NULL, 0, NULL, 0);
 	w.books.limit.request_slots = 0;
 	w.c.deadline_ns = epd_clock_boot_ns() + 300 * MS;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_ECREDIT);
@@ -697,7 +508,7 @@ TEST(what_cannot_come_is_computed)
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, RECOMPUTES, f, 1, f, 1);
+	begin(&w, &ways, NULL, EPD_OP_READ, RECOMPUTES, f, 1, f, 1);
 	w.intent.tokens = 1000;
 	w.intent.tokens_per_s = 500;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
@@ -708,14 +519,51 @@ TEST(what_cannot_come_is_computed)
 	end(&w);
 }
 
+static int refuse_at, asked_for;
+static int
+refuse(void *arg, size_t n)
+{
+	(void)arg;
+	(void)n;
+	return ++asked_for == refuse_at;
+}
+
 TEST(memory_fails_at_each_place)
+{
+	struct world_ways few = ways;
+	int failed = 0;
+
+	for (refuse_at = 1;; refuse_at++) {
+		struct epd_carried got;
+		struct world w;
+		int rc;
+
+		few.size = SIZE / 64;
+		begin(&w, &few, NULL, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+		asked_for = 0;
+		epd_alloc_hook(refuse, NULL);
+		rc = epd_carry(&w.c, &got, NULL);
+		epd_alloc_hook(NULL, NULL);
+		CHECK(rc == 0 || rc == -ENOMEM);
+		CHECK(is_idle(&w));
+		CHECK(rc < 0 || is_equal(&w));
+		failed += rc < 0;
+		end(&w);
+		if (asked_for < refuse_at)
+			break;
+	}
+	CHECK(failed >= 3);
+}
+
+TEST(nothing_to_move)
 {
 	struct epd_carried got;
 	struct world w;
 
-	begin(&w, EPD_OP_READ, 0, NULL, 0, NULL, 0);
+	begin(&w, &ways, NULL, EPD_OP_READ, 0, NULL, 0, NULL, 0);
 	w.c.n = 0;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+	CHECK(is_idle(&w));
 	end(&w);
 }
 

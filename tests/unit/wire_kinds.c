@@ -7,7 +7,7 @@
 #include "tests/unit/depot_serve.h"
 #include "tests/unit/loop.h"
 
-enum { WAIT_MS = 400 };
+enum { WAIT_MS = 250 };
 
 /* ---- two stores, one that is served ---- */
 
@@ -519,7 +519,7 @@ fetch_between(struct between *b, struct moved *m)
 	group_ask(&x, &m->a);
 	memcpy(m->a.workflow, "w1", 3);
 	m->a.state = 1;
-	return epd_pages_fetch(b->n, &b->w, &m->a, &b->policy, in_ms(2000),
+	return epd_pages_fetch(b->n, &b->w, &m->a, &b->policy, in_ms(600),
 	    &m->run, &m->nruns, &m->out, depot_why(&b->here));
 }
 
