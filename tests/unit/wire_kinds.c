@@ -3,6 +3,7 @@
  * concern transfers (tests/README.md): between two stores, one of them behind a real
  * server unless a test needs to put itself between.
  */
+#include "tests/check.h"
 #include "tests/unit/depot_guest.h"
 #include "tests/unit/depot_serve.h"
 #include "tests/unit/loop.h"

@@ -7,6 +7,7 @@
  * left to be done, and whoever comes after it does the rest.  EPD_WIRE_ITEMS (1000) and
  * EPD_WIRE_KILLS (60) make it longer.
  */
+#include "tests/check.h"
 #include "tests/unit/depot_serve.h"
 
 enum { GROUP = 5 };			/* pages of a group */
