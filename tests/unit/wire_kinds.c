@@ -1065,6 +1065,32 @@ TEST(credit_is_waited_for)
 	CHECK(down(&t));
 }
 
+/* A peer that says no says it by a way that is good: the way is not given up. */
+TEST(a_no_is_no_fault_of_the_way)
+{
+	const struct epd_operational *o;
+	struct moved m;
+	struct two t;
+	uint8_t was[16];
+
+	up(&t, "tcp");
+	snprintf(t.here.s->config.transfer_mode,
+	    sizeof t.here.s->config.transfer_mode, "enforced");
+	o = epd_node_operations(t.n)->of + EPD_VIA_TCP;
+	memcpy(was, t.uuid, 16);
+	t.uuid[2] ^= 1;
+	for (int i = 0; i < 5; i++) {
+		CHECK_INT(give(&t, &m, in_ms(3000)), EPD_ENOTHING);
+		moved_free(&m);
+	}
+	CHECK(o->health != EPD_DOWN && o->health != EPD_DEGRADED);
+	memcpy(t.uuid, was, 16);
+	CHECK_INT(give(&t, &m, in_ms(3000)), 0);
+	CHECK_INT(m.out.moved, 6);
+	moved_free(&m);
+	CHECK(down(&t));
+}
+
 int
 main(int argc, char **argv)
 {
