@@ -20,7 +20,7 @@ _epd_options() {
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
-	epd-handoff) echo "$_epd_house" --to --timeout --prepare --commit --abort \
+	epd-handoff) echo "$_epd_house" --to --from --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
 	epd-plan) echo "$_epd_house" --from --to --bytes --op --policy --hint \
 		--index --priority --intent --strict --mode --why-not --scenario ;;
@@ -218,7 +218,8 @@ _epd_value() {
 	--priority) compgen -W 'low normal high' -- "$2" ;;
 	--intent) compgen -W 'foreground background prefetch offload handoff' \
 		-- "$2" ;;
-	--from) compgen -W 'host cuda rocm tpu file' -- "$2" ;;
+	--from) [ "$program" != epd-plan ] ||
+		compgen -W 'host cuda rocm tpu file' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
 	-o|--options) _epd_mount_options "$2" ;;
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;

@@ -16,6 +16,7 @@
 #define TRANSPORT_CLIENT_IN_H
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "transport/auth.h"
 #include "transport/client.h"
 #include "transport/stream.h"
@@ -54,8 +55,10 @@ struct epd_client {
 	uint32_t first, out, end;	/* count on; places modulo the ring */
 	uint32_t moves, off;		/* in the ring; of them called off */
 
-	/* Of the one at out: bytes of its frame that went out; its block's sum. */
-	uint64_t sent, sum_of;
+	uint64_t sent;			/* of the frame of the one at out */
+	/* A sum begun: of which question and block, and how many bytes so far. */
+	uint64_t sum_id, sum_of, sum_to;
+	struct epd_xxh3 sum_out;
 	uint8_t sum[EPD_FRAME_SUM];
 
 	enum epd_pull_at at;
@@ -63,6 +66,7 @@ struct epd_client {
 	uint8_t head[EPD_FRAME], tail[EPD_FRAME_SUM];
 	uint64_t got;			/* of head, body, bulk or sum */
 	uint64_t bulk;			/* before this sum */
+	struct epd_xxh3 sum_in;		/* of this block so far */
 	struct epd_buf body;
 
 	/* The call's answer, once it is there. */

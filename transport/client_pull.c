@@ -1,7 +1,7 @@
 /*
  * session_pull.c - receiving answers, which come in the order of the questions.
  * Bulk goes straight to where the piece wants it, with the next head behind it in
- * the same call; a block is summed as soon as it is whole.
+ * the same call; what came is summed before the next is taken.
  */
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,8 @@ ahead(const struct epd_client *s, const struct epd_ask *a, uint64_t n)
 
 	if (!a || a->verb != EPD_WIRE_READ)
 		return EPD_STREAM;
-	k = s->at == EPD_AT_BULK && s->summed ? EPD_FRAME_SUM : 0;
+	k = s->at == EPD_AT_BULK && s->summed && (so_far == a->piece.bytes ||
+	    so_far % EPD_FRAME_BLOCK == 0) ? EPD_FRAME_SUM : 0;
 	return in_bulk && so_far == a->piece.bytes ? k + EPD_FRAME : k;
 }
 
@@ -128,12 +129,10 @@ look_at_body(struct epd_client *s)
 static void
 look_at_sum(struct epd_client *s, struct epd_ask *a)
 {
-	const uint64_t begin = (s->bulk - 1) / EPD_FRAME_BLOCK * EPD_FRAME_BLOCK;
 	struct epd_cur c = epd_cur(epd_span(s->tail, sizeof s->tail));
 
 	if (a->state == EPD_ASK_LIVE && !a->rc) {
-		if (epd_unpack_u64(&c) != epd_xxh3_64((const uint8_t *)
-		    a->piece.local + begin, s->bulk - begin))
+		if (epd_unpack_u64(&c) != epd_xxh3_end(&s->sum_in))
 			a->rc = EPD_ECORRUPT;
 		else
 			a->certain = s->bulk;
@@ -150,8 +149,9 @@ next_bulk(struct epd_client *s, struct epd_ask *a, void **to)
 {
 	uint64_t n = a->piece.bytes - s->got;
 
-	if (s->summed && n > EPD_FRAME_BLOCK - s->got % EPD_FRAME_BLOCK)
-		n = EPD_FRAME_BLOCK - s->got % EPD_FRAME_BLOCK;
+	/* No more at once than is in the cache when it is summed. */
+	if (s->summed && n > EPD_FRAME_STRETCH - s->got % EPD_FRAME_STRETCH)
+		n = EPD_FRAME_STRETCH - s->got % EPD_FRAME_STRETCH;
 	if (a->state == EPD_ASK_LIVE) {
 		*to = (uint8_t *)a->piece.local + s->got;
 		return n;
@@ -163,6 +163,11 @@ next_bulk(struct epd_client *s, struct epd_ask *a, void **to)
 static void
 took_bulk(struct epd_client *s, struct epd_ask *a, uint64_t n)
 {
+	if (s->summed && s->got % EPD_FRAME_BLOCK == 0)
+		epd_xxh3_begin(&s->sum_in);
+	if (s->summed && a->state == EPD_ASK_LIVE)
+		epd_xxh3_add(&s->sum_in, (const uint8_t *)a->piece.local + s->got,
+		    n);
 	s->got += n;
 	if (!s->summed && a->state == EPD_ASK_LIVE)
 		a->certain = s->got;

@@ -2,8 +2,8 @@
  * session_push.c - sending questions.
  *
  * A frame is laid out anew from the place it has got to: the head and body, then of
- * a WRITE its bulk, in blocks with their sums if they are summed.  A block is summed
- * when its turn comes, so that the kernel copies it out of the cache.
+ * a WRITE its bulk, in blocks with their sums if they are summed.  Bulk is summed a
+ * stretch at a time when its turn comes, and the kernel copies it out of the cache.
  */
 #include <errno.h>
 #include <string.h>
@@ -68,26 +68,47 @@ add_data(struct batch *b, const struct epd_ask *a, uint64_t at, uint64_t n)
 		add(b, zeros, n < sizeof zeros ? n : sizeof zeros);
 }
 
-/* One block and its sum; done is what of the bulk on the wire has gone. */
+/* The sum of one stretch more of block n; its bytes may not be ours any more. */
 static void
-add_block(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t done)
+sum_more(struct epd_client *s, const struct epd_ask *a, uint64_t at, uint64_t size)
+{
+	const uint64_t left = size - s->sum_to;
+	const uint64_t n = left < EPD_FRAME_STRETCH ? left : EPD_FRAME_STRETCH;
+	uint64_t sum;
+
+	if (a->state == EPD_ASK_LIVE)
+		epd_xxh3_add(&s->sum_out, (const uint8_t *)a->piece.local + at +
+		    s->sum_to, n);
+	s->sum_to += n;
+	if (n < left)
+		return;
+	/* Of what was called off it is none. */
+	sum = epd_xxh3_end(&s->sum_out) ^ (a->state == EPD_ASK_LIVE ? 0 : UINT64_MAX);
+	for (int i = 0; i < EPD_FRAME_SUM; i++)
+		s->sum[i] = (uint8_t)(sum >> 8 * i);
+}
+
+/* A stretch of a block, or its sum; done is what of the bulk on the wire has gone. */
+static void
+add_block(struct epd_client *s, struct batch *b, const struct epd_ask *a,
+    uint64_t done)
 {
 	const uint64_t each = EPD_FRAME_BLOCK + EPD_FRAME_SUM;
 	const uint64_t block = done / each, at = block * EPD_FRAME_BLOCK;
 	const uint64_t left = a->piece.bytes - at, into = done % each;
 	const uint64_t n = left < EPD_FRAME_BLOCK ? left : EPD_FRAME_BLOCK;
 	const uint64_t before = b->bytes;
-	uint64_t sum;
 
-	if (s->sum_of != block + 1) {
-		sum = a->state == EPD_ASK_LIVE ?
-		    epd_xxh3_64((const uint8_t *)a->piece.local + at, n) : 0;
-		for (int i = 0; i < EPD_FRAME_SUM; i++)
-			s->sum[i] = (uint8_t)(sum >> 8 * i);
-		s->sum_of = block + 1;
+	if (s->sum_id != a->id || s->sum_of != block) {
+		epd_xxh3_begin(&s->sum_out);
+		s->sum_id = a->id;
+		s->sum_of = block;
+		s->sum_to = 0;
 	}
 	if (into < n) {
-		add_data(b, a, at + into, n - into);
+		if (into == s->sum_to)
+			sum_more(s, a, at, n);
+		add_data(b, a, at + into, s->sum_to - into);
 		if (b->bytes - before < n - into)
 			return;
 		add(b, s->sum, EPD_FRAME_SUM);
@@ -96,12 +117,11 @@ add_block(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t don
 	}
 }
 
-/* Lay out one question from byte `from` on; 0: no other may follow it now. */
+/* Lay out one question from byte `from` on; 1 if all of it. */
 static int
 add_frame(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t from)
 {
-	const uint64_t small = a->nhead + a->body.n;
-	const uint64_t before = b->bytes, whole = frame_bytes(s, a);
+	const uint64_t small = a->nhead + a->body.n, before = b->bytes;
 
 	if (!a->sealed)
 		seal(s, a);
@@ -120,10 +140,7 @@ add_frame(struct epd_client *s, struct batch *b, struct epd_ask *a, uint64_t fro
 		else
 			add_data(b, a, done, a->piece.bytes - done);
 	}
-	/* There is one sum at a time. */
-	if (a->verb == EPD_WIRE_WRITE && s->summed)
-		return 0;
-	return b->bytes - before == whole - from;
+	return b->bytes - before == frame_bytes(s, a) - from;
 }
 
 /* k bytes went out. */
@@ -140,12 +157,13 @@ advance(struct epd_client *s, uint64_t k)
 			return;
 		}
 		k -= left;
-		s->sent = s->sum_of = 0;
+		s->sent = 0;
 		s->out++;
 	}
 }
 
-static void
+/* What goes out next; 0: it ends within a frame. */
+static int
 gather(struct epd_client *s, struct batch *b)
 {
 	b->n = 0;
@@ -155,10 +173,14 @@ gather(struct epd_client *s, struct batch *b)
 
 		if (a->state == EPD_ASK_GONE)
 			continue;
-		if (!add_frame(s, b, a, i == s->out ? s->sent : 0) ||
+		if (!add_frame(s, b, a, i == s->out ? s->sent : 0))
+			return 0;
+		/* There is one sum at a time. */
+		if ((a->verb == EPD_WIRE_WRITE && s->summed) ||
 		    b->n >= VECTORS || b->bytes >= ENOUGH)
-			return;
+			break;
 	}
+	return 1;
 }
 
 int
@@ -169,15 +191,17 @@ epd_client_push(struct epd_client *s)
 	for (;;) {
 		struct msghdr m = { .msg_iov = b.iov };
 		ssize_t k;
+		int more;
 
 		while (s->out != s->end &&
 		    epd_client_at(s, s->out)->state == EPD_ASK_GONE)
 			s->out++;
 		if (s->out == s->end)
 			return 0;
-		gather(s, &b);
+		more = !gather(s, &b);
 		m.msg_iovlen = (size_t)b.n;
-		k = sendmsg(s->in.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		k = sendmsg(s->in.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL |
+		    (more ? MSG_MORE : 0));
 		if (k > 0)
 			advance(s, (uint64_t)k);
 		else if (errno == EAGAIN)

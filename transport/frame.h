@@ -17,6 +17,7 @@ enum {
 	EPD_FRAME_BODY = 16 << 20,	/* and after */
 	EPD_FRAME_BULK = 1 << 30,
 	EPD_FRAME_BLOCK = 256 << 10,	/* of bulk, each with a sum of its own */
+	EPD_FRAME_STRETCH = 128 << 10,	/* of a block, summed while in the cache */
 	EPD_FRAME_SUM = 8,
 	EPD_FRAME_RANGE = 20,		/* body of READ and WRITE */
 	EPD_WIRE_VERSION = 1,

@@ -61,7 +61,7 @@ send_frame(struct epd_stream *s, struct epd_auth *auth, struct epd_frame *f,
 	epd_auth_seal(auth, bytes, f, body);
 	if (body.n)
 		memcpy(bytes + EPD_FRAME, body.p, body.n);
-	return epd_stream_send(s, &iov, 1, deadline_ns);
+	return epd_stream_send(s, &iov, 1, 0, deadline_ns);
 }
 
 static void

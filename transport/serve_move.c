@@ -110,7 +110,8 @@ send_plain(struct epd_serve *c, struct walk k, uint64_t deadline)
 				continue;
 		}
 		if (n)
-			rc = epd_stream_send(&c->in, iov, n, deadline);
+			rc = epd_stream_send(&c->in, iov, n, k.left || !e.p,
+			    deadline);
 		n = 0;
 		if (!rc && !e.p)
 			rc = epd_stream_send_file(&c->in, e.fd, e.at, e.bytes,
@@ -120,76 +121,81 @@ send_plain(struct epd_serve *c, struct walk k, uint64_t deadline)
 }
 
 /*
- * A block's stretches into memory, and their sum; more of them than there is room
- * for, or of a file, are put together in one block of ours.
+ * A stretch of a block, `want` bytes, as memory and into its sum; what lies in a file,
+ * or in more places than there is room for, is put together in one block of ours.
  */
 static int
-gather(struct epd_serve *c, struct walk *k, struct iovec *iov, int *n,
-    uint64_t *sum)
+gather(struct epd_serve *c, struct walk *k, uint64_t want, struct iovec *iov,
+    struct epd_xxh3 *x, int *bad)
 {
-	uint64_t left = k->left < EPD_FRAME_BLOCK ? k->left : EPD_FRAME_BLOCK;
 	struct walk ahead = *k;
-	const uint64_t whole = left;
-	struct epd_xxh3 x;
-	int in_place = 1, m = 0, bad = 0;
+	uint64_t at = 0;
+	int n = 0, in_place = 1;
 
-	while (in_place && left) {
-		struct epd_extent e = next(&ahead, left);
+	while (in_place && at < want) {
+		const struct epd_extent e = next(&ahead, want - at);
 
-		in_place = e.p && m < VECTORS;
+		in_place = e.p && n < VECTORS;
 		if (in_place)
-			iov[m++] = (struct iovec){ e.p, e.bytes };
-		left -= e.bytes;
+			iov[n++] = (struct iovec){ e.p, e.bytes };
+		at += e.bytes;
 	}
-	if (in_place && m == 1) {
-		*sum = epd_xxh3_64(iov->iov_base, iov->iov_len);
-	} else if (in_place) {
-		epd_xxh3_begin(&x);
-		for (int i = 0; i < m; i++)
-			epd_xxh3_add(&x, iov[i].iov_base, iov[i].iov_len);
-		*sum = epd_xxh3_end(&x);
-	} else {
+	if (!in_place) {
 		if (have_block(c))
 			return -ENOMEM;
 		ahead = *k;
-		for (uint64_t at = 0; at < whole;) {
-			struct epd_extent e = next(&ahead, whole - at);
+		for (at = 0; at < want;) {
+			const struct epd_extent e = next(&ahead, want - at);
 
 			if (e.p)
 				memcpy(c->block + at, e.p, e.bytes);
 			else if (epd_file_pread(e.fd, c->block + at, e.bytes,
 			    e.at) != (ssize_t)e.bytes)
-				bad = 1;
+				*bad = 1;
 			at += e.bytes;
 		}
-		if (bad)
-			memset(c->block, 0, whole);
-		*iov = (struct iovec){ c->block, whole };
-		m = 1;
-		*sum = epd_xxh3_64(c->block, whole);
-		/* What cannot be read is told by a sum that is none. */
-		if (bad)
-			*sum = ~*sum;
+		iov[0] = (struct iovec){ c->block, want };
+		n = 1;
+		/* Nothing of ours that lay there before goes out. */
+		if (*bad)
+			memset(c->block, 0, want);
 	}
+	for (int i = 0; i < n; i++)
+		epd_xxh3_add(x, iov[i].iov_base, iov[i].iov_len);
 	*k = ahead;
-	*n = m;
-	return 0;
+	return n;
 }
 
+/* What cannot be read is told by a sum that is none. */
 static int
 send_summed(struct epd_serve *c, struct walk k, uint64_t deadline)
 {
 	struct iovec iov[VECTORS + 1];
 	uint8_t bytes[EPD_FRAME_SUM];
-	uint64_t sum = 0;
-	int n = 0, rc = 0;
+	int rc = 0;
 
 	while (!rc && k.left) {
-		if ((rc = gather(c, &k, iov, &n, &sum)))
-			break;
-		put_sum(bytes, sum);
-		iov[n++] = (struct iovec){ bytes, sizeof bytes };
-		rc = epd_stream_send(&c->in, iov, n, deadline);
+		uint64_t left = k.left < EPD_FRAME_BLOCK ? k.left :
+		    EPD_FRAME_BLOCK;
+		struct epd_xxh3 x;
+		int bad = 0, n;
+
+		epd_xxh3_begin(&x);
+		while (!rc && left) {
+			const uint64_t want = left < EPD_FRAME_STRETCH ? left :
+			    EPD_FRAME_STRETCH;
+
+			n = gather(c, &k, want, iov, &x, &bad);
+			if (n < 0)
+				return n;
+			left -= want;
+			if (!left) {
+				put_sum(bytes, epd_xxh3_end(&x) ^
+				    (bad ? UINT64_MAX : 0));
+				iov[n++] = (struct iovec){ bytes, sizeof bytes };
+			}
+			rc = epd_stream_send(&c->in, iov, n, k.left != 0, deadline);
+		}
 	}
 	return rc;
 }
@@ -226,6 +232,26 @@ struct write {
 	uint64_t certain;
 };
 
+/* n bytes to p, a stretch at a time if they are summed. */
+static int
+take(struct epd_serve *c, uint8_t *p, uint64_t n, struct epd_xxh3 *x, size_t ahead,
+    uint64_t deadline)
+{
+	const uint64_t most = x ? EPD_FRAME_STRETCH : UINT64_MAX;
+	int rc = 0;
+
+	while (!rc && n) {
+		const uint64_t k = n < most ? n : most;
+
+		rc = epd_stream_read(&c->in, p, k, k == n ? ahead : 0, deadline);
+		if (!rc && x)
+			epd_xxh3_add(x, p, k);
+		p += k;
+		n -= k;
+	}
+	return rc;
+}
+
 /* One stretch of bulk to where it belongs; x: it is summed on the way. */
 static int
 receive(struct epd_serve *c, const struct epd_extent *e, struct epd_xxh3 *x,
@@ -233,21 +259,15 @@ receive(struct epd_serve *c, const struct epd_extent *e, struct epd_xxh3 *x,
 {
 	int rc;
 
-	if (e->p) {
-		rc = epd_stream_read(&c->in, e->p, e->bytes, ahead, deadline);
-		if (!rc && x)
-			epd_xxh3_add(x, e->p, e->bytes);
-		return rc;
-	}
+	if (e->p)
+		return take(c, e->p, e->bytes, x, ahead, deadline);
 	if ((rc = have_block(c)))
 		return rc;
 	for (uint64_t at = 0; at < e->bytes && !rc;) {
 		const uint64_t n = e->bytes - at < EPD_FRAME_BLOCK ?
 		    e->bytes - at : EPD_FRAME_BLOCK;
 
-		rc = epd_stream_read(&c->in, c->block, n, 0, deadline);
-		if (!rc && x)
-			epd_xxh3_add(x, c->block, n);
+		rc = take(c, c->block, n, x, 0, deadline);
 		if (!rc && !to->rc)
 			to->rc = epd_file_pwrite(e->fd, c->block, n, e->at + at);
 		at += n;

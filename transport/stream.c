@@ -240,7 +240,7 @@ send_all(int fd, struct msghdr *m, int more, uint64_t deadline_ns)
 int
 epd_stream_flush(struct epd_stream *s, uint64_t deadline_ns)
 {
-	return s->nout ? epd_stream_send(s, NULL, 0, deadline_ns) : 0;
+	return s->nout ? epd_stream_send(s, NULL, 0, 0, deadline_ns) : 0;
 }
 
 int
@@ -254,7 +254,7 @@ epd_stream_put(struct epd_stream *s, const void *p, size_t n, uint64_t deadline_
 	if (n > sizeof s->out) {
 		struct iovec iov = { (void *)(uintptr_t)p, n };
 
-		return epd_stream_send(s, &iov, 1, deadline_ns);
+		return epd_stream_send(s, &iov, 1, 0, deadline_ns);
 	}
 	memcpy(s->out + s->nout, p, n);
 	s->nout += n;
@@ -262,7 +262,8 @@ epd_stream_put(struct epd_stream *s, const void *p, size_t n, uint64_t deadline_
 }
 
 int
-epd_stream_send(struct epd_stream *s, struct iovec *iov, int n, uint64_t deadline_ns)
+epd_stream_send(struct epd_stream *s, struct iovec *iov, int n, int more,
+    uint64_t deadline_ns)
 {
 	struct iovec both[SENT_AT_ONCE];
 	struct msghdr m = { .msg_iov = both };
@@ -273,12 +274,12 @@ epd_stream_send(struct epd_stream *s, struct iovec *iov, int n, uint64_t deadlin
 		memcpy(both + 1, iov, (size_t)first * sizeof *iov);
 	m.msg_iovlen = (size_t)first + 1;
 	s->nout = 0;
-	rc = send_all(s->fd, &m, 0, deadline_ns);
+	rc = send_all(s->fd, &m, more || first < n, deadline_ns);
 	if (rc || first == n)
 		return rc;
 	m = (struct msghdr){ .msg_iov = iov + first,
 	    .msg_iovlen = (size_t)(n - first) };
-	return send_all(s->fd, &m, 0, deadline_ns);
+	return send_all(s->fd, &m, more, deadline_ns);
 }
 
 int

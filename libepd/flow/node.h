@@ -74,6 +74,9 @@ uint32_t epd_node_backends(const struct epd_node *n);
 struct epd_operations *epd_node_operations(struct epd_node *n);
 void epd_node_observe(struct epd_node *n, enum epd_backend b, int rc,
     uint64_t bytes, uint64_t ns);
+/* Rules and contract that the configuration names (transfer.rules); NULL: none. */
+struct epd_scenario;
+const struct epd_scenario *epd_node_rules(const struct epd_node *n);
 /* What transfers with it may take. */
 struct epd_ledger *epd_node_books(struct epd_node *n);
 

@@ -98,11 +98,18 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 	    .mode = mode < 0 ? EPD_PLAN_DISABLED : (enum epd_plan_mode)mode,
 	    .legacy = { .loaded = epd_node_backends(n), .cpu = 1,
 	    .shm_path = epd_node_is_near(n) } };
+	const struct epd_scenario *rules = epd_node_rules(n);
 	struct epd_capability can[EPD_VIA_COUNT];
 	struct epd_plan_config c;
 	int rc;
 
 	epd_plan_config_default(&c);
+	if (rules) {
+		c.rule = r.legacy.rule = rules->rule;
+		c.nrules = r.legacy.nrules = rules->nrules;
+		c.contract = rules->contract;
+		r.legacy.selector = 1;
+	}
 	c.capability = can;
 	c.ncapabilities = capabilities(n, can);
 	if (tokens)
@@ -184,6 +191,10 @@ epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
 {
 	struct epd_route *r = arg;
 
-	r->refused |= rc == EPD_ECREDIT;
+	/* That is no fault of the backend's. */
+	if (rc == EPD_ECREDIT) {
+		r->refused = 1;
+		return;
+	}
 	epd_node_observe(r->n, b, rc, bytes, ns);
 }

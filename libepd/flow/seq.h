@@ -64,8 +64,8 @@ void epd_seq_free(struct epd_seq *q);
 int epd_seq_load(struct epd_seq *q, uint32_t state, uint32_t version,
     struct epd_why *why);
 /*
- * Put ids and images (absolute at) behind; rows[i], if rows is given, is lent until it
- * is freed.  -ENOMEM, EPD_ETOOBIG, EPD_EFORMAT (an image on another, or none's tokens).
+ * Put ids and images (absolute at) behind; rows[i], if rows is given, is lent
+ * until the sequence is freed.  -ENOMEM, EPD_ETOOBIG, EPD_EFORMAT (an image astray).
  */
 int epd_seq_extend(struct epd_seq *q, const int32_t *ids, size_t n,
     const struct epd_image_ref *images, void *const *rows, size_t nimages,

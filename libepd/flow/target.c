@@ -40,8 +40,10 @@ make_there(struct epd_store *s, const struct epd_offer *o,
 		    "server");
 	epd_half_place(dst, o->store, "");
 	epd_ask_str(&b, o->workflow);
-	rc = b.failed ? -ENOMEM : epd_node_ask(dst->node, EPD_ASK_MAKE,
-	    epd_span(b.p, b.n), &answer, end, why);
+	/* One without a name would be made twice. */
+	rc = b.failed ? -ENOMEM : (*o->workflow ? epd_node_ask :
+	    epd_node_ask_once)(dst->node, EPD_ASK_MAKE, epd_span(b.p, b.n),
+	    &answer, end, why);
 	c = epd_cur(epd_span(answer.p, answer.n));
 	if (rc == 0) {
 		(void)epd_ask_take_str(&c, dst->workflow, EPD_WORKFLOW);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "flow/lossy.h"
 #include "flow/look.h"
 
 /* A state, and where it goes. */
@@ -138,12 +139,16 @@ pages(struct sheet *p)
 {
 	struct epd_look *k = &p->k;
 	struct epd_jw *w = &p->jw;
+	char numeric[EPD_NUMERIC_MAX] = "";
 	struct epd_page_row *row;
+	const char *codec;
 	uint64_t n;
 	int rc = epd_book_pages(k->w->shard, k->x.head.node, &row, &n);
 
 	if (rc < 0)
 		return rc;
+	(void)epd_lossy_numeric(&k->st, numeric);
+	codec = epd_lossy_is(numeric) ? strchr(numeric, '+') + 1 : "none";
 	epd_jw_begin(w, "kv_pages", '[');
 	for (uint64_t i = 0; i < n; i++) {
 		const struct epd_book_node *b =
@@ -160,7 +165,8 @@ pages(struct sheet *p)
 		epd_jw_uint(w, "page_version", row[i].node);
 		epd_jw_str(w, "owner_worker", "local");
 		epd_jw_str(w, "dtype", epd_look_dtype(&k->st));
-		epd_jw_str(w, "compression", "none");
+		/* What they went through: they lie as they are used. */
+		epd_jw_str(w, "compression", codec);
 		epd_jw_uint(w, "refcount", b ? b->states + b->leases : 0);
 		epd_jw_bool(w, "sealed", row[i].ref.rows == k->st.page_tokens);
 		epd_jw_str(w, "object", "kv_page");

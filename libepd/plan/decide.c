@@ -147,8 +147,14 @@ filter(struct work *k)
 	const uint32_t units = aligned(k), m = k->list & k->there &
 	    p->fit[k->reach][k->i->op][c->from][c->to];
 
+	struct epd_rejection *restrict r = &k->out->rejected[k->nrejected];
+
+	/* A backend is here once, so there is room. */
 	for EACH(b, p->loaded & ~m & ~BIT(EPD_VIA_RECOMPUTE))
-		reject(k, b, EPD_SHAPE_DIRECT, filtered(k, BIT(b)), 0);
+		*r++ = (struct epd_rejection){ .backend = (uint8_t)b,
+		    .shape = EPD_SHAPE_DIRECT,
+		    .reason = (uint8_t)filtered(k, BIT(b)) };
+	k->nrejected = (int)(r - k->out->rejected);
 	return m & (p->limited | ~units) ? filter_sizes(k, m, units) : m;
 }
 
@@ -192,6 +198,9 @@ assess(struct work *k, unsigned b)
 	t->rails = k->p->railed & BIT(b) ? k->rule->devices : 0;
 	if (why) {
 		is |= why;
+	} else if (o->health == EPD_DOWN) {
+		/* Nothing else of it will be asked. */
+		return t->is = is | T_DOWN;
 	} else {
 		if (o->has_bandwidth && o->bandwidth_bps > 0) {
 			each = 1e9 / o->bandwidth_bps;
@@ -206,7 +215,7 @@ assess(struct work *k, unsigned b)
 			each *= k->p->degraded_factor;
 			is |= WHY(DEGRADED);
 		} else {
-			is |= o->health == EPD_DOWN ? T_DOWN : WHY(UNTOLD);
+			is |= WHY(UNTOLD);
 		}
 	}
 	t->begin = begin;
@@ -316,49 +325,54 @@ direct(struct work *k, uint32_t mask)
 	return served;
 }
 
-/* What copies from one medium to the other here: the first that is not down. */
-static unsigned
-leg_of(struct work *k, unsigned from, unsigned to)
+/*
+ * What copies from one medium to the other here, of those that serve the first; none:
+ * each was rejected.
+ */
+static inline unsigned
+leg_of(struct work *k, unsigned shape, uint32_t legs)
 {
-	const uint32_t legs = k->p->leg[from][to];
-
 	for EACH(b, legs) {
-		assess_once(k, b);
-		if (!(k->tale[b].is & T_DOWN))
+		if (!(k->assessed & BIT(b)))
+			assess(k, b);
+		if (!(k->tale[b].is & T_DOWN) && !k->picky)
+			return b;
+		if (serves(k, b, shape))
 			return b;
 	}
-	return legs ? LOWEST(legs) : EPD_VIA_NONE;
+	if (!legs)
+		reject(k, EPD_VIA_NONE, shape, EPD_REFUSED_LEG, 0);
+	return EPD_VIA_NONE;
 }
 
 /*
- * A staged way but for what crosses; 0: a leg is wanting, and rejected.  What is
- * known of all together is what is known of the least known.
+ * A staged way but for what crosses; 0: a leg is wanting.  What is known of all
+ * together is what is known of the least known.
  */
-static int
+static inline int
 legs_of(struct work *k, unsigned shape, const struct shape *s, struct way *w)
 {
 	const struct course *c = &k->course;
-	unsigned b, at = 0;
+	const double bytes = (double)k->i->bytes;
+	uint64_t is = T_KNOWN | T_OBSERVED | WHY(HEALTHY);
+	double cost = 0;
+	unsigned at = 0;
 
-	*w = (struct way){ .shape = (uint8_t)shape, .nlegs = s->legs,
-	    .is = T_KNOWN | T_OBSERVED | WHY(HEALTHY) };
 	for (unsigned n = 0; n < s->nstages; n++) {
+		unsigned b;
+
 		if (n == s->cross)
 			continue;
-		b = leg_of(k, c->at[s->place[n]],
-		    c->at[s->place[n + 1]]);
-		if (b == EPD_VIA_NONE) {
-			reject(k, b, shape, EPD_REFUSED_LEG, 0);
-			return 0;
-		}
-		assess_once(k, b);
-		if (!serves(k, b, shape))
+		b = leg_of(k, shape, k->p->leg[c->at[s->place[n]]]
+		    [c->at[s->place[n + 1]]]);
+		if (b == EPD_VIA_NONE)
 			return 0;
 		w->leg[at++] = (uint8_t)b;
-		w->is = together(w->is, k->tale[b].is);
-		w->cost += k->tale[b].begin +
-		    k->tale[b].each * (double)k->i->bytes;
+		is = together(is, k->tale[b].is);
+		cost += k->tale[b].begin + k->tale[b].each * bytes;
 	}
+	w->is = is;
+	w->cost = cost;
 	return 1;
 }
 
@@ -366,7 +380,8 @@ legs_of(struct work *k, unsigned shape, const struct shape *s, struct way *w)
 static OUTSIDE void
 stage_over(struct work *k, unsigned shape, const struct shape *s, uint32_t over)
 {
-	struct way legs;
+	struct way legs = { .shape = (uint8_t)shape, .nlegs = s->legs,
+	    .bytes = k->i->bytes };
 
 	if (k->course.own && !k->course.file) {
 		reject(k, EPD_VIA_NONE, shape, EPD_REFUSED_OWN, 0);
@@ -389,7 +404,6 @@ stage_over(struct work *k, unsigned shape, const struct shape *s, uint32_t over)
 		*w = legs;
 		w->rails = t->rails;
 		w->backend = (uint8_t)b;
-		w->bytes = k->i->bytes;
 		w->is = together(legs.is, t->is) | WHY(STAGED) | k->reasons;
 		k->known &= w->is;
 		w->cost += t->begin + t->each * (double)w->bytes;
@@ -525,6 +539,9 @@ epd_plan_decide(const struct epd_planner *p, const struct epd_operations *how,
 	for EACH(b, p->refused)
 		reject(&k, b, EPD_SHAPE_DIRECT, EPD_REFUSED_SCHEMA,
 		    p->cap[b].schema_version);
+	memcpy(&k.head, &p->direct[EPD_VIA_NONE], HEAD);
+	k.head.remote = !k.course.together;
+	k.head.policy = k.matched;
 	generate(&k);
 	rc = epd_plan_rank(&k);
 	out->rule = k.matched;

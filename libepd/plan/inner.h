@@ -81,13 +81,4 @@ struct epd_planner {
 /* A template as stages.  Fails: EPD_EUSAGE. */
 int epd_plan_shape(struct shape *out, const struct epd_path_template *t,
     struct epd_why *why);
-/* Of staging on one side. */
-static inline uint64_t
-slots_of(uint64_t bytes, uint64_t chunk, uint32_t most)
-{
-	const uint64_t n = bytes / chunk + (bytes % chunk != 0);
-
-	return n < most ? n : most;
-}
-
 #endif

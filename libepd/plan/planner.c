@@ -248,6 +248,10 @@ compile(struct epd_planner *p, const struct epd_plan_config *c,
 {
 	int rc;
 
+	/* Beyond these no sum of them would hold. */
+	if (c->staging_chunk > UINT64_C(1) << 40 || c->staging_slots > 1 << 16)
+		return epd_why(why, EPD_EUSAGE, "staging of more than 65,536 "
+		    "slots, or of more than 1 TiB");
 	if (c->nrules < 0 || c->nrules > EPD_PLAN_RULES)
 		return epd_why(why, EPD_EUSAGE, "more than %d rules",
 		    EPD_PLAN_RULES);

@@ -74,29 +74,31 @@ epd_plan_shape(struct shape *out, const struct epd_path_template *t,
 	unsigned seen = 0, crossings = 0;
 	int n = 0;
 
-	for (; n < (int)sizeof t->place && t->place[n]; n++) {
-		const unsigned p = t->place[n];
+	while (n < (int)sizeof t->place && t->place[n])
+		n++;
+	/* One more than its stages may have to be a commit. */
+	if (n > EPD_PLAN_STAGES)
+		return epd_why(why, EPD_EUSAGE, "template %.31s: more than %d "
+		    "stages", t->name, EPD_PLAN_STAGES - 1);
+	for (int i = 0; i < n; i++) {
+		const unsigned p = t->place[i];
 
 		if (p > EPD_TO_FILE || seen & 1u << p)
 			return epd_why(why, EPD_EUSAGE,
 			    "template %.31s: a place %s", t->name,
 			    p > EPD_TO_FILE ? "nobody knows" : "twice");
 		seen |= 1u << p;
-		s.place[n] = (uint8_t)p;
-		if (n == 0)
+		s.place[i] = (uint8_t)p;
+		if (i == 0)
 			continue;
-		if (t->place[n - 1] < EPD_TO_DEVICE && p >= EPD_TO_DEVICE) {
+		if (t->place[i - 1] < EPD_TO_DEVICE && p >= EPD_TO_DEVICE) {
 			crossings++;
-			s.cross = (uint8_t)(n - 1);
-		} else if (!leg(t->place[n - 1], p)) {
+			s.cross = (uint8_t)(i - 1);
+		} else if (!leg(t->place[i - 1], p)) {
 			return epd_why(why, EPD_EUSAGE,
-			    "template %.31s: stage %d leads nowhere", t->name, n);
+			    "template %.31s: stage %d leads nowhere", t->name, i);
 		}
 	}
-	/* One more may have to be a commit. */
-	if (n > EPD_PLAN_STAGES)
-		return epd_why(why, EPD_EUSAGE, "template %.31s: more than %d "
-		    "stages", t->name, EPD_PLAN_STAGES - 1);
 	if (crossings != 1 || n < 3)
 		return epd_why(why, EPD_EUSAGE, "template %.31s: crosses %u "
 		    "times in %d stages", t->name, crossings, n - 1);

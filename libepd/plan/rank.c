@@ -140,6 +140,19 @@ before(const struct work *k, const struct way *x, const struct way *y)
 	return tie_of(k, x) < tie_of(k, y);
 }
 
+/* Put w to where it belongs among those before it, which are in order. */
+static OUTSIDE void
+insert(const struct work *k, struct way *w)
+{
+	const struct way this = *w;
+
+	do {
+		*w = w[-1];
+		w--;
+	} while (w > k->way && before(k, &this, w - 1));
+	*w = this;
+}
+
 /* Where not every way has a cost it counts for none. */
 static OUTSIDE void
 uncost(struct work *k)
@@ -178,14 +191,9 @@ rank(struct work *k)
 	k->plain = k->costed && !k->i->hint;
 	if (!k->costed)
 		uncost(k);
-	for (int i = 0; i < k->nways; i++) {
-		const struct way *w = &k->way[i];
-		int at = i;
-
-		for (; at > 0 && before(k, w, &k->way[k->order[at - 1]]); at--)
-			k->order[at] = k->order[at - 1];
-		k->order[at] = (uint8_t)i;
-	}
+	for (struct way *w = k->way + 1; w < k->way + k->nways; w++)
+		if (before(k, w, w - 1))
+			insert(k, w);
 	return hinted;
 }
 
@@ -216,7 +224,7 @@ epd_plan_rank(struct work *k)
 		afford(k);
 	hinted = rank(k);
 	for (int at = 0; at < k->nways; at++) {
-		const struct way *w = &k->way[k->order[at]];
+		const struct way *w = &k->way[at];
 		unsigned role, why = k->i->index || !hinted ?
 		    passed_by(k, hinted, at) : 0;
 

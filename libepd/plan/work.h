@@ -2,9 +2,14 @@
 #ifndef EPD_PLAN_WORK_H
 #define EPD_PLAN_WORK_H
 
+#include <stddef.h>
+#include <string.h>
+
+#include "plan/charge.h"
 #include "plan/inner.h"
 
 enum { WAYS = 32, LEGS = EPD_PLAN_STAGES - 2 };
+#define HEAD offsetof(struct epd_plan, attempt)
 
 /* Of what is seldom needed: it keeps registers from what always is. */
 #define OUTSIDE __attribute__((noinline))
@@ -47,19 +52,19 @@ struct work {
 	uint8_t strict, picky;		/* picky: who is not down may not serve either */
 	uint8_t costed;			/* every way has a cost */
 	uint8_t plain;			/* so, and nothing else counts before that */
-	uint8_t more;			/* plans may have more than one stage and six dependencies */
+	uint8_t more;			/* direct plans may have more than is laid out */
 	uint8_t reach;
 	int nrejected, nways;
 	uint64_t known;			/* of all ways together */
 	uint64_t reasons;		/* that all ways have that move */
-	uint8_t order[WAYS];
+	struct epd_plan head;		/* what all begin with, up to HEAD */
 	struct tale tale[EPD_VIA_COUNT];
 	struct way way[WAYS];
 };
 
 /* Steps 8 to 10, once all ways are there: the number of candidates. */
 int epd_plan_rank(struct work *k);
-/* Step 8: what a way takes; and a way as the n-th plan of the decision. */
+/* Step 8: what a way takes; and the way as the n-th plan. */
 void epd_plan_attach(const struct work *k, const struct way *w,
     struct epd_charge *out);
 void epd_plan_write(const struct work *k, const struct way *w,
@@ -94,26 +99,6 @@ static inline uint64_t
 whole(double v)
 {
 	return v < 9e18 ? (uint64_t)(int64_t)v : INT64_MAX;
-}
-
-/* What moving bytes takes by one backend, with so many legs, far ones among them. */
-static inline void
-take(struct epd_charge *restrict out, uint32_t flags, int remote, int file,
-    uint64_t bytes, unsigned legs, unsigned far, uint64_t chunk, uint32_t most)
-{
-	const uint32_t qp = (flags & EPD_USES_QP) != 0;
-	uint64_t n = 0;
-
-	if (legs)
-		n = slots_of(bytes, chunk, most);
-	*out = (struct epd_charge){
-		.nic_bytes = remote && flags & EPD_USES_NIC ? bytes : 0,
-		.receiver_bytes = file ? 0 : bytes,
-		.host_staging_bytes = (bytes < n * chunk ? bytes : n * chunk) *
-		    legs,
-		.request_slots = 1, .staging_slots = (uint32_t)n * legs,
-		.consumer_slots = far, .qp_slots = qp, .cq_slots = qp,
-	};
 }
 
 #endif

@@ -2,9 +2,6 @@
  * write.c - step 8, and a way as a whole plan.  What a plan has no use for, stages
  * and dependencies beyond its counts, is not written.
  */
-#include <stddef.h>
-#include <string.h>
-
 #include "plan/work.h"
 
 /* The leg on the target's side is its to copy. */
@@ -100,7 +97,6 @@ write_staged(const struct work *k, const struct way *w, struct epd_plan *p)
 			    w->leg[leg++], from, to, k->i->bytes);
 	}
 	p->path_kind = EPD_PATH_STAGED;
-	p->shape = w->shape;
 	p->nstages = s->nstages;
 }
 
@@ -171,7 +167,7 @@ epd_plan_write(const struct work *k, const struct way *w,
 	const struct epd_intent *i = k->i;
 	uint64_t why = w->is & T_REASONS;
 
-	memcpy(p, d, offsetof(struct epd_plan, attempt));
+	memcpy(p, &k->head, HEAD);
 	memcpy(p->depends, d->depends, 6 * sizeof *d->depends);
 	p->depends[0].generation = k->course.from_generation;
 	p->depends[1].generation = k->course.to_generation;
@@ -180,8 +176,6 @@ epd_plan_write(const struct work *k, const struct way *w,
 	why |= role == EPD_ROLE_FALLBACK ? WHY(FALLBACK) : 0;
 	p->role = (uint8_t)role;
 	p->lossy = w->lossy;
-	p->remote = !k->course.together;
-	p->policy = k->matched;
 	p->attempt = (uint32_t)(i->index + n + 1);
 	p->id = i->id + (uint64_t)n;
 	p->parent = i->parent;
@@ -189,6 +183,7 @@ epd_plan_write(const struct work *k, const struct way *w,
 	p->reasons = why;
 	p->cost_ns = whole(w->cost);
 	write_estimate(k, w, &p->estimate);
+	p->shape = w->shape;
 	if (w->nlegs) {
 		write_staged(k, w, p);
 		epd_plan_attach(k, w, &p->charge);

@@ -18,6 +18,7 @@ struct reader {
 	const char *name;
 	struct epd_why *why;
 	struct yaml_doc doc;
+	int room;		/* nodes there may be */
 	int line;
 };
 
@@ -77,11 +78,11 @@ text_of(struct reader *r, char **out)
 static struct yaml_node *
 new_node(struct reader *r)
 {
-	struct yaml_node *n = &r->doc.all[r->doc.n];
+	struct yaml_node *n;
 
-	if (r->doc.n == YAML_NODES)
+	if (r->doc.n == r->room)
 		return NULL;
-	r->doc.n++;
+	n = &r->doc.all[r->doc.n++];
 	n->line = r->line;
 	return n;
 }
@@ -192,7 +193,9 @@ epd_plan_yaml(struct yaml_doc *out, struct epd_span text, const char *name,
 
 	if (text.n > LONGEST)
 		return epd_why(why, EPD_EUSAGE, "%s: larger than 64 KiB", name);
-	r.doc.all = epd_calloc(YAML_NODES, sizeof *r.doc.all);
+	/* No node without a byte, but for the one that is empty. */
+	r.room = text.n < YAML_NODES ? (int)text.n + 1 : YAML_NODES;
+	r.doc.all = epd_calloc((size_t)r.room, sizeof *r.doc.all);
 	if (!r.doc.all)
 		return -ENOMEM;
 	if (!yaml_parser_initialize(&r.parser)) {

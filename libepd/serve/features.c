@@ -44,6 +44,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_opened *opened, struct epd_why *why)
 {
 	struct epd_window *w = epd_window_new(EPD_WINDOW_FEATURE_OUT, EPD_PARTS);
+	uint64_t sum[EPD_PARTS] = { 0 };
 	struct epd_name fp;
 	int rc = w ? take_only_name(c, &fp) : -ENOMEM;
 
@@ -54,17 +55,26 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return rc == -ENOENT ? epd_why(why, EPD_ENOTHING, "no such "
 		    "feature") : rc;
 	}
-	for (int i = 0; i < EPD_PARTS; i++)
-		if (w->files.fd[i] >= 0)
-			w->extent[w->n++] = (struct epd_extent){
-				.fd = w->files.fd[i],
-				.bytes = w->files.bytes[i],
-			};
+	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {
+		if (w->files.fd[i] < 0)
+			continue;
+		w->extent[w->n++] = (struct epd_extent){
+			.fd = w->files.fd[i], .bytes = w->files.bytes[i],
+		};
+		rc = epd_xxh3_64_file(w->files.fd[i], 0, w->files.bytes[i],
+		    sum + i);
+	}
+	if (rc < 0) {
+		epd_window_free(g, w);
+		return rc;
+	}
 	epd_window_enter(g, w, opened);
 	epd_pack_u64(answer, w->id);
 	for (int i = 0; i < EPD_PARTS; i++)
 		epd_pack_u64(answer, w->files.fd[i] < 0 ? 0 :
 		    w->files.bytes[i]);
+	for (int i = 0; i < EPD_PARTS; i++)
+		epd_pack_u64(answer, sum[i]);
 	return 0;
 }
 

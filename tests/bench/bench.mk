@@ -8,7 +8,7 @@
 ROUNDS = 5
 MID = $(B)/mid
 PEERS = $(B)/peers
-BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount)
+BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer)
 BENCH_VENV = $(B)/bench-venv
 TOKENIZER = tests/data/qwen3-tokenizer/tokenizer.json.zst
 
@@ -18,7 +18,7 @@ $(B)/bench/kern: TESTLIBS += -ldnnl
 endif
 
 define BENCH_RUN
-@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev
+@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev iperf3
 @$(MAKE) --no-print-directory -j$(JOBS) bench-build
 @tests/bench/bench.py --build $(B) --mid $(MID) --peers $(PEERS) \
     --rounds $(ROUNDS) --out $(B)/bench.jsonl
@@ -45,6 +45,7 @@ $(MID)/model.safetensors:
 bench-peers: $(MID)/model.safetensors
 	@tests/bench/deps.sh python3 python3-venv zstd cmake ninja-build g++
 	@tests/parity/install.sh $(PARITY_VENV)
+	@tests/bench/peers/install-mooncake.sh $(PEERS)
 	@tests/bench/peers/install.sh $(PEERS) $(MID) $(PARITY_VENV)/bin/python
 
 .PHONY: bench bench-build bench-peers

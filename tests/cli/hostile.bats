@@ -239,15 +239,21 @@ made() { # a picture of 64 x 64 in grey, to spoil
 	settled
 }
 
-@test "nothing listens" {
+@test "nothing listens but who serves, and that on this machine" {
 	local program n=0
 	for program in "$build"/bin/*; do
+		[ "${program##*/}" != epd-serve ] || continue
 		[ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
 		n=$((n + 1))
 		! nm -D --undefined-only "$program" |
 			grep -wE '(bind|listen|accept4?)(@.*)?$' || wrong "$program listens"
 	done
 	[ "$n" -gt 5 ]
+	for at in tcp://0.0.0.0:0 'tcp://[::]:0' "tcp://$(hostname -I |
+		cut -d' ' -f1):0"; do
+		[ "$at" != tcp://:0 ] || continue
+		run -2 timeout 10 epd-serve --role data --listen "$at"
+	done
 	settled
 }
 

@@ -141,6 +141,8 @@ teardown() {
 		unserve
 		[ "$(epd-state show --store peer -j "$t" |
 			jq -r '[.. | .numeric? // empty][0]')" = "lanes16-f32+$c" ]
+		[ "$(epd-state show --store peer -j "$t" |
+			jq -r '.kv_pages[0].compression')" = "$c" ]
 		[ -n "$(epd-decode --store peer -n 3 "$t")" ]
 		epd-state check --store peer
 		# Its pages are lost: it is computed anew, and is what it was.
@@ -255,4 +257,50 @@ teardown() {
 	done
 	run -2 epd-handoff --from ./peer "$s"
 	run -2 epd-handoff --from tcp://127.0.0.1:9 --prepare "$s"
+}
+
+@test "policies that the configuration names are kept to" {
+	s=$(epd-prefill -p "$(seq -s' ' 40)")
+	t=$(ask)
+	cat >rules.yaml <<-'E'
+	policies:
+	  - name: nothing_by_tcp
+	    backends: [rdma]
+	E
+	cp "$EPD_CONFIG" plain
+	for mode in disabled enforced; do
+		cp plain "$EPD_CONFIG"
+		printf 'transfer:\n  mode: %s\n  rules: "%s"\n' "$mode" "$PWD/rules.yaml" \
+			>>"$EPD_CONFIG"
+		[ -n "${served:-}" ] || serve peer --listen tcp://127.0.0.1:0
+		b=$(epd-fork "$s")
+		want=$(says "$b")
+		# Its pages may not go: they are computed there, and are the same.
+		run --separate-stderr epd-handoff -v --to "$address" "$b"
+		[ "$status" -eq 0 ]
+		[[ $stderr =~ ^0\ pages\ linked,\ 0\ copied\ \(0\ B\),\ [1-9] ]]
+		[ "$(says "$output" --store peer)" = "$want" ]
+		# A picture has to go.
+		run -6 --separate-stderr epd-handoff --to "$address" "$t"
+		[ -z "$(epd-handoff --status)" ]
+	done
+	echo 'policies: 3' >rules.yaml
+	run -2 --separate-stderr epd-handoff --to "$address" "$t"
+	[[ $stderr == *rules.yaml:1* ]]
+}
+
+@test "a plan is made beside the order that decides, or decides" {
+	for mode in shadow enforced; do
+		rm -rf peer
+		served=
+		s=$(ask)
+		want=$(says "$s")
+		sed -i '/^transfer/,$d' "$EPD_CONFIG"
+		printf 'transfer:\n  mode: %s\n' "$mode" >>"$EPD_CONFIG"
+		serve peer --listen tcp://127.0.0.1:0
+		[ "$(says "$(epd-handoff --to "$address" "$s")" --store peer)" = "$want" ]
+		unserve
+	done
+	[ "$(epd-state metrics | sed -n 's/^epd_transfer_plans_compared //p')" -ge 2 ]
+	[ "$(epd-state metrics | sed -n 's/^epd_transfer_plans_differ //p')" -eq 0 ]
 }

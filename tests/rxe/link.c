@@ -4,6 +4,7 @@
  */
 #include "tests/rxe/deaf.h"
 #include "tests/rxe/serve.h"
+#include "tests/rxe/stop.h"
 
 #include "transport/rail.h"
 #include "transport/rdma_wire.h"
@@ -18,6 +19,19 @@ rdma(struct serve *s)
 	if (!l)
 		printf("# no link: %d %s\n", rc, wire_why.text);
 	return l;
+}
+
+/* One server for all that leave it as it was; the last test ends it. */
+static struct serve common;
+
+static struct epd_link *
+common_link(void)
+{
+	if (common.pid)
+		go_on(common.pid);	/* a failed test left it stopped */
+	else if (serve_start(&common, "serve", -1))
+		return NULL;
+	return rdma(&common);
 }
 
 TEST(the_table_has_it)
@@ -41,9 +55,8 @@ TEST(every_kind_of_window_both_ways)
 	uint8_t *p = malloc(WIRE_BYTES + 1);
 	struct epd_link *l;
 	struct served n;
-	struct serve s;
 
-	CHECK(p && !serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK(p && (l = common_link()));
 	for (int kind = 0; kind < WIRE_KINDS; kind++)
 		for (int writes = 0; writes < 2; writes++) {
 			uint64_t id = wire_open(l, (enum wire_kind)kind, writes);
@@ -66,15 +79,14 @@ TEST(every_kind_of_window_both_ways)
 			CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(5000),
 			    &wire_why), 0);
 		}
-	n = serve_counts(&s);
+	n = serve_counts(&common);
 	CHECK(n.rdma.exposed > 20);		/* it was not all by the session */
 	CHECK_INT(n.rdma.regions, 0);
 	CHECK_INT(n.server.windows, 0);
 	/* Of files alone and what lies in them, half of the kinds, some was. */
 	CHECK(n.rdma.by_session > 0);
 	epd_link_ops(l)->close(l);
-	CHECK(serve_settles(&s, &n));
-	CHECK_INT(serve_end(&s), 0);
+	CHECK(serve_settles(&common, &n));
 	free(p);
 }
 
@@ -83,19 +95,19 @@ TEST(the_server_moves_nothing)
 {
 	uint8_t *p = malloc(WIRE_BYTES);
 	struct epd_link *l;
-	struct served n;
-	struct serve s;
+	struct served n, was;
 	uint64_t id;
 
-	CHECK(p && !serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK(p && (l = common_link()));
+	was = serve_counts(&common);
 	CHECK((id = wire_open(l, WIRE_MEMORY, 0)));
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 0, p, WIRE_BYTES).rc, 0);
-	n = serve_counts(&s);
-	CHECK_INT(n.server.moves, 0);
+	n = serve_counts(&common);
+	CHECK_INT(n.server.moves, was.server.moves);
 	CHECK_INT(n.rdma.regions, 1);
-	CHECK_INT(n.rdma.by_session, 0);
+	CHECK_INT(n.rdma.by_session, was.rdma.by_session);
 	/* Stopped, it is read on. */
-	kill(s.pid, SIGSTOP);
+	stop(common.pid);
 	memset(p, 0, WIRE_BYTES);
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 5, p, WIRE_BYTES - 5).rc, 0);
 	CHECK(wire_is_right(p, 5, WIRE_BYTES - 5));
@@ -110,10 +122,9 @@ TEST(the_server_moves_nothing)
 		CHECK(epd_clock_boot_ns() - t < 3 * SECOND);
 		epd_buf_free(&a);
 	}
-	kill(s.pid, SIGCONT);
+	go_on(common.pid);
 	epd_link_ops(l)->close(l);
-	CHECK(serve_settles(&s, &n));
-	CHECK_INT(serve_end(&s), 0);
+	CHECK(serve_settles(&common, &n));
 	free(p);
 }
 
@@ -125,25 +136,23 @@ TEST(asking_has_a_deadline)
 	struct epd_piece piece = m;
 	struct epd_piece_done d;
 	struct epd_link *l;
-	struct serve s;
 	uint64_t t;
 
-	CHECK(!serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK((l = common_link()));
 	CHECK((piece.window = wire_open(l, WIRE_BOTH, 0)));
-	kill(s.pid, SIGSTOP);
+	stop(common.pid);
 	CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 	t = epd_clock_boot_ns();
 	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(300), &wire_why),
 	    EPD_ETIMEOUT);
 	CHECK(epd_clock_boot_ns() - t < 3 * SECOND);
-	kill(s.pid, SIGCONT);
+	go_on(common.pid);
 	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(10000), &wire_why), 1);
 	CHECK(!d.rc && d.tag == 3 && d.bytes == sizeof p);
 	CHECK(wire_is_right(p, 0, sizeof p));
 	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(1000), &wire_why),
 	    EPD_EUSAGE);
 	epd_link_ops(l)->close(l);
-	CHECK_INT(serve_end(&s), 0);
 }
 
 TEST(many_at_once_in_many_windows)
@@ -152,10 +161,9 @@ TEST(many_at_once_in_many_windows)
 	struct epd_piece_done d[64];
 	uint64_t id[8], seen = 0;
 	struct epd_link *l;
-	struct serve s;
 	int full = 0, got = 0, rc = 0;
 
-	CHECK(p && !serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK(p && (l = common_link()));
 	for (int i = 0; i < 8; i++)
 		CHECK((id[i] = wire_open(l, i % 2 ? WIRE_MIXED : WIRE_BOTH, 0)));
 	for (uint64_t i = 0; i < 65; i++) {
@@ -178,7 +186,6 @@ TEST(many_at_once_in_many_windows)
 		}
 	CHECK_INT(got, 64);
 	epd_link_ops(l)->close(l);
-	CHECK_INT(serve_end(&s), 0);
 	free(p);
 }
 
@@ -187,10 +194,9 @@ TEST(refused_moves)
 {
 	uint8_t p[64];
 	struct epd_link *l;
-	struct serve s;
 	uint64_t id;
 
-	CHECK(!serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK((l = common_link()));
 	CHECK_INT(wire_move(l, EPD_OP_READ, 4711, 0, p, 8).rc, EPD_ENOTHING);
 	CHECK((id = wire_open(l, WIRE_BOTH, 0)));
 	CHECK(wire_move(l, EPD_OP_WRITE, id, 0, p, 8).rc < 0);
@@ -202,37 +208,48 @@ TEST(refused_moves)
 	CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(5000), &wire_why), 0);
 	CHECK_INT(wire_move(l, EPD_OP_READ, id, 0, p, 8).rc, EPD_ENOTHING);
 	epd_link_ops(l)->close(l);
-	CHECK_INT(serve_end(&s), 0);
 }
 
 TEST(who_may_not_open)
 {
 	struct epd_link *l;
-	struct serve s, plain;
-	struct served n;
+	struct serve plain;
+	struct served n, was;
 	int rc;
 
-	CHECK(!serve_start(&s, "serve", -1) && !serve_start(&plain, "plain", -1));
-	CHECK(!serve_link(s.address, KEY "x", "rxe0", 10000, &rc));
+	CHECK((l = common_link()) && !serve_start(&plain, "plain", -1));
+	epd_link_ops(l)->close(l);
+	was = serve_counts(&common);
+	CHECK(!serve_link(common.address, KEY "x", "rxe0", 10000, &rc));
 	CHECK_INT(rc, EPD_EAUTH);
 	CHECK(!serve_link(plain.address, KEY, "rxe0", 10000, &rc));
 	CHECK_INT(rc, EPD_EUNSUPPORTED);
-	CHECK(!serve_link(s.address, KEY, "mlx9", 10000, &rc));
+	CHECK(!serve_link(common.address, KEY, "mlx9", 10000, &rc));
 	CHECK_INT(rc, EPD_EUNSUPPORTED);
 	CHECK(!serve_link("unix:///tmp/none", KEY, "rxe0", 10000, &rc));
 	CHECK_INT(rc, EPD_EUSAGE);
 	CHECK(!serve_link("tcp://10.77.0.2:1", KEY, "rxe0", 10000, &rc));
 	CHECK_INT(rc, EPD_EPEER);
 	/* And without a device of its choice it is still let in. */
-	CHECK((l = serve_link(s.address, KEY, NULL, 10000, &rc)));
+	CHECK((l = serve_link(common.address, KEY, NULL, 10000, &rc)));
 	epd_link_ops(l)->close(l);
-	CHECK(serve_settles(&s, &n));
-	CHECK_INT(n.rdma.let_in, 1);
-	CHECK_INT(serve_end(&s), 0);
+	CHECK(serve_settles(&common, &n));
+	CHECK_INT(n.rdma.let_in, was.rdma.let_in + 1);
 	CHECK_INT(serve_end(&plain), 0);
 }
 
 #include "tests/rxe/link_hostile.h"
+
+TEST(the_server_of_all_these_ends_well)
+{
+	struct served n;
+
+	if (!common.pid)
+		return;
+	CHECK(serve_settles(&common, &n));
+	CHECK_INT(serve_end(&common), 0);
+}
+
 #include "tests/rxe/link_kills.h"
 
 int

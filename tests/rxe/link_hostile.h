@@ -1,12 +1,14 @@
 /* link_hostile.h - guests that speak the session's and the rail's language, but ill. */
 
 static struct epd_client *
-session(struct serve *s)
+session(void)
 {
-	const struct epd_peer peer = { .address = s->address,
+	const struct epd_peer peer = { .address = common.address,
 		.key = epd_span_str(KEY), .deadline_ns = wire_in(10000) };
 	struct epd_client *c = NULL;
 
+	if (!common.pid && serve_start(&common, "serve", -1))
+		return NULL;
 	return epd_client_open(&c, &peer, EPD_AT_TCP, &wire_why) ? NULL : c;
 }
 
@@ -86,10 +88,9 @@ TEST(words_that_are_none)
 	struct epd_buf a = { 0 };
 	struct epd_rail *r;
 	struct served n;
-	struct serve s;
 	uint64_t id;
 
-	CHECK(!serve_start(&s, "serve", -1) && (c = session(&s)));
+	CHECK((c = session()));
 	CHECK((id = open_window(c, WIRE_BOTH, 0)));
 	/* Before there is a rail. */
 	CHECK_INT(expose(c, id, 0, 10, &a), EPD_EUSAGE);
@@ -114,12 +115,11 @@ TEST(words_that_are_none)
 	/* Of one that is, what there is of it. */
 	CHECK_INT(expose(c, id, WIRE_BYTES - 4, 1000, &a), 0);
 	CHECK_INT(a.n, 16 + EPD_RDMA_EACH);
-	n = serve_counts(&s);
+	n = serve_counts(&common);
 	CHECK_INT(n.rdma.regions, 1);
 	epd_rail_close(r);
 	epd_client_close(c);
-	CHECK(serve_settles(&s, &n));
-	CHECK_INT(serve_end(&s), 0);
+	CHECK(serve_settles(&common, &n));
 	epd_buf_free(&a);
 }
 
@@ -163,11 +163,10 @@ after(int what)
 	struct epd_buf a = { 0 };
 	struct epd_rail_key k;
 	struct epd_rail *r;
-	struct serve s;
 	uint8_t p[100];
 	uint64_t id, other;
 
-	CHECK(!serve_start(&s, "serve", -1) && (c = session(&s)) &&
+	CHECK((c = session()) &&
 	    (r = by_hand(c)));
 	CHECK((other = open_window(c, WIRE_BOTH, 0)));
 	CHECK((id = open_window(c, WIRE_BOTH, what == 0)));
@@ -188,7 +187,6 @@ after(int what)
 	    what < 3 ? -EACCES : 0);
 	epd_rail_close(r);
 	epd_client_close(c);
-	CHECK_INT(serve_end(&s), 0);
 	epd_buf_free(&a);
 }
 
@@ -204,11 +202,11 @@ TEST(writes_before_and_after_a_call)
 	uint8_t p[3000];
 	struct epd_buf a = { 0 };
 	struct epd_link *l;
-	struct served n;
-	struct serve s;
+	struct served n, was;
 	uint64_t id;
 
-	CHECK(!serve_start(&s, "serve", -1) && (l = rdma(&s)));
+	CHECK((l = common_link()));
+	was = serve_counts(&common);
 	CHECK((id = wire_open(l, WIRE_BOTH, 1)));
 	for (uint64_t i = 0; i < 5; i++) {
 		const struct epd_piece m = { i, EPD_OP_WRITE, id, 0, sizeof p, p };
@@ -219,8 +217,8 @@ TEST(writes_before_and_after_a_call)
 		CHECK_INT(epd_link_ops(l)->submit(l, &m, &wire_why), 0);
 		/* It has ended when the call begins, and is told after. */
 		CHECK_INT(wire_ask(l, WIRE_ECHO, 1, 2, &a), 0);
-		n = serve_counts(&s);
-		CHECK_INT(n.rdma.exposed, i + 1);
+		n = serve_counts(&common);
+		CHECK_INT(n.rdma.exposed, was.rdma.exposed + i + 1);
 		CHECK_INT(n.rdma.regions, 0);
 		memset(p, 0, sizeof p);
 		CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(1000),
@@ -228,6 +226,5 @@ TEST(writes_before_and_after_a_call)
 		CHECK(!d.rc && d.bytes == sizeof p && d.tag == i);
 	}
 	epd_link_ops(l)->close(l);
-	CHECK_INT(serve_end(&s), 0);
 	epd_buf_free(&a);
 }

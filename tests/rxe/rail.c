@@ -9,6 +9,7 @@
 
 #include "tests/rxe/deaf.h"
 #include "tests/rxe/host.h"
+#include "tests/rxe/stop.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -226,9 +226,9 @@ TEST(a_stopped_host_is_read_and_written)
 	char *p = memory(BIG);
 
 	CHECK(p && (r = start_big(&h, &k)));
-	kill(h.pid, SIGSTOP);
+	stop(h.pid);
 	CHECK_INT(take_all(r, read_all(r, &k, p), p, 60000), 0);
-	kill(h.pid, SIGCONT);
+	go_on(h.pid);
 	epd_rail_close(r);
 	CHECK_INT(host_end(&h), 0);
 	munmap(p, BIG);
@@ -409,7 +409,7 @@ TEST(kind29_failures_leave_nothing)
 		CHECK_INT(fail_once(&h, i, p), 0);
 	CHECK_INT(host_ask(&h, ASK_CLOSE, 0, 0, 0, 0), 0);
 	was = count(&h);
-	for (int i = 0; i < (rxe_long() ? 400 : 200); i++)
+	for (int i = 0; i < (rxe_long() ? 400 : 100); i++)
 		if (fail_once(&h, i, p)) {
 			printf("# the %dth: %s\n", i, why.text);
 			CHECK(0);

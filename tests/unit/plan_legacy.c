@@ -460,6 +460,13 @@ TEST(modes)
 	CHECK_INT(epd_plan_choose(EPD_PLAN_SHADOW, s.p, &l, &s.how, &s.i, &s.d,
 	    &d, &sh), 2);
 	CHECK_INT(sh.equal, 1);
+	d = s.d;
+	d.plan[0].stage[0].devices = 8;
+	CHECK_INT(epd_shadow_compare(&sh, &d, &s.d), EPD_DIFFER_DEVICES);
+	d.n = 0;
+	CHECK_INT(epd_shadow_compare(&sh, &d, &s.d), EPD_DIFFER_ANY);
+	CHECK_INT(sh.devices, 1);
+	CHECK_INT(sh.any, 1);
 	for (int m = 0; m < EPD_PLAN_MODE_COUNT; m++)
 		CHECK_INT(epd_plan_mode_parse(epd_plan_mode_name(
 		    (enum epd_plan_mode)m)), m);

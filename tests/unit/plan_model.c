@@ -122,6 +122,9 @@ TEST(local_and_remote)
 	CHECK_INT(refused(&s.d, EPD_VIA_SHM), EPD_REFUSED_REMOTE);
 	s.i.there.machine = s.i.here.machine = 0;
 	CHECK_INT(decide(&s), 1);
+	s.i.there.node = s.i.here.node = 0;
+	CHECK_INT(decide(&s), 1);
+	CHECK_INT(refused(&s.d, EPD_VIA_SHM), EPD_REFUSED_REMOTE);
 	s.i.there.machine = s.i.here.machine = 1;
 	CHECK_INT(decide(&s), 2);
 	CHECK_INT(nth(&s, 0), EPD_VIA_SHM);
@@ -215,6 +218,7 @@ TEST(templates_of_too_many_stages_are_refused)
 	CHECK_INT(try_template(&leap), EPD_EUSAGE);
 	CHECK_INT(try_template(&odd), EPD_EUSAGE);
 	CHECK_INT(try_template(&six), EPD_EUSAGE);
+	CHECK(strstr(s.why.text, "more than 4 stages"));
 	s.config.ntemplates = EPD_PLAN_TEMPLATES + 1;
 	CHECK_INT(decide(&s), EPD_EUSAGE);
 	done();
@@ -259,6 +263,16 @@ TEST(plans_with_a_cycle_or_too_many_stages_are_refused)
 	q.stage[1].source = EPD_IN_CUDA;
 	CHECK_INT(epd_plan_check(NULL, &q, &s.why), EPD_EUSAGE);
 	CHECK(strstr(s.why.text, "did not end"));
+	/* Across and across again. */
+	done();
+	set_up(&s, EPD_VIA_RDMA, 0);
+	CHECK_INT(decide(&s), 1);
+	q = s.d.plan[0];
+	q.nstages = 2;
+	q.stage[1] = q.stage[0];
+	q.stage[0].target = q.stage[1].source = EPD_IN_CUDA;
+	CHECK_INT(epd_plan_check(NULL, &q, &s.why), EPD_EUSAGE);
+	CHECK(strstr(s.why.text, "transfers once"));
 	done();
 }
 
@@ -267,6 +281,8 @@ TEST(a_plan_is_checked_part_by_part)
 	struct epd_plan p, q;
 
 	CHECK_INT(staged(), 1);
+	cap_of(&s, EPD_VIA_TCP)->required_alignment = 4096;
+	CHECK_INT(decide(&s), 1);
 	p = s.d.plan[0];
 #define BAD(change) do { q = p; change; \
 	CHECK_INT(epd_plan_check(s.p, &q, &s.why), EPD_EUSAGE); } while (0)
@@ -303,6 +319,8 @@ TEST(a_plan_is_checked_part_by_part)
 	BAD(q.stage[2].type = EPD_STAGE_COMMIT);
 	BAD(q.stage[0].type = EPD_STAGE_REMOTE_DELEGATE);
 	BAD(q.remote = 2);
+	BAD(q.nstages = 1);
+	BAD(q.alignment = 2048);
 #undef BAD
 	done();
 }
@@ -454,6 +472,7 @@ TEST(stale_estimates_never_rank)
 	CHECK_INT(nth(&s, 0), EPD_VIA_TCP);
 	/* Told of a time that is still to come: not of this clock. */
 	o->observed_at_ns = NOW + 1;
+	o->valid_for_ns = UINT64_MAX;
 	CHECK_INT(decide(&s), 2);
 	CHECK_INT(nth(&s, 0), EPD_VIA_RDMA);
 	done();
@@ -564,9 +583,13 @@ TEST(fallback_by_index)
 	CHECK_INT(decide(&s), EPD_ENOPLAN);
 	s.i.index = -1;
 	CHECK_INT(decide(&s), EPD_ENOPLAN);
-	s.config.max_attempts = 1;
-	s.i.index = 2;
-	CHECK_INT(decide(&s), EPD_ENOPLAN);
+	set_up(&other, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_COPY, EPD_VIA_SHM, 0);
+	other.i.there.machine = 1;
+	other.i.index = 2;
+	CHECK_INT(decide(&other), 2);
+	other.config.max_attempts = 1;
+	CHECK_INT(decide(&other), EPD_ENOPLAN);
+	epd_planner_free(other.p);
 	s.i.index = INT32_MAX;
 	CHECK_INT(decide(&s), EPD_ENOPLAN);
 	s.i.index = INT32_MIN;
@@ -770,6 +793,7 @@ TEST(charge_of_a_staged_plan_is_whole)
 	LESS(staging_slots);
 	LESS(consumer_slots);
 	LESS(request_slots);
+	done();
 	set_up(&s, EPD_VIA_RDMA, 0);
 	CHECK_INT(decide(&s), 1);
 	p = s.d.plan[0];
@@ -792,8 +816,13 @@ TEST(charge_of_staging_is_bounded)
 	CHECK_INT(s.d.plan[0].charge.staging_slots, 4);
 	CHECK_INT(s.d.plan[0].charge.host_staging_bytes, 4 << 20);
 	s.i.bytes = UINT64_MAX;
+	s.config.staging_chunk = UINT64_C(1) << 40;
+	s.config.staging_slots = 1 << 16;
 	CHECK_INT(decide(&s), 1);
+	CHECK_INT(s.d.plan[0].charge.host_staging_bytes, INT64_C(1) << 57);
 	CHECK_INT(epd_plan_check(s.p, &s.d.plan[0], &s.why), 0);
+	s.config.staging_slots++;
+	CHECK_INT(decide(&s), EPD_EUSAGE);
 	done();
 }
 
@@ -921,6 +950,10 @@ TEST(rules_that_are_none_are_refused)
 	s.rule[1] = (struct epd_rule){ .name = "twice" };
 	s.config.nrules = 2;
 	CHECK_INT(decide(&s), EPD_EUSAGE);
+	/* What does not end where its place does is no name at all. */
+	memset(s.rule[0].name, 'n', EPD_PLAN_NAME);
+	memset(s.rule[1].name, 'n', EPD_PLAN_NAME);
+	CHECK_INT(decide(&s), 1);
 	s.config.nrules = EPD_PLAN_RULES + 1;
 	CHECK_INT(decide(&s), EPD_EUSAGE);
 	s.config.nrules = 0;

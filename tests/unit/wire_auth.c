@@ -167,12 +167,17 @@ TEST(another_users_server)
 		_exit(rc < 0 || epd_hello_server(&st, epd_span("", 0), &h,
 		    wire_in(3000)) == 0);
 	}
-	CHECK(read(pipefd[0], &c, 1) == 1);
+	close(pipefd[1]);
+	if (read(pipefd[0], &c, 1) != 1) {
+		close(pipefd[0]);
+		scratch_wait(pid);
+		scratch_close(dir);
+		SKIP("another user cannot reach $TMPDIR");
+	}
 	CHECK(!wire_link(EPD_VIA_SHM, address, NULL, 0));
 	CHECK(strstr(wire_why.text, "another user"));
 	CHECK_INT(scratch_wait(pid), 0);
 	close(pipefd[0]);
-	close(pipefd[1]);
 	scratch_close(dir);
 }
 

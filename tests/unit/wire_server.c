@@ -313,7 +313,7 @@ hung_up(int fd, int ms)
 TEST(strangers_that_say_nothing)
 {
 	enum { N = 60 };
-	struct epd_server_options o = { .strangers = 8, .hello_ms = 300 };
+	struct epd_server_options o = { .strangers = 8 };
 	struct epd_server_counts n;
 	int fd[N], gone = 0, served;
 	uint64_t begun;
@@ -327,11 +327,12 @@ TEST(strangers_that_say_nothing)
 	CHECK(served && ms_since(begun) < 1000);
 	epd_server_counts(w.server, &n);
 	CHECK(n.strangers <= 16);
+	/* The oldest made room for them, long before their time. */
 	for (int i = 0; i < N; i++) {
-		gone += hung_up(fd[i], 2000);
+		gone += hung_up(fd[i], i < N - 8 ? 2000 : 0);
 		close(fd[i]);
 	}
-	CHECK_INT(gone, N);
+	CHECK(gone >= N - 8);
 	CHECK(wire_settles(&w, 2000));
 	CHECK_INT(w.host.begun, 1);
 	wire_stop(&w);
