@@ -11,6 +11,7 @@
 #include "transport/hello.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -105,6 +106,15 @@ read_hello(struct epd_stream *s, struct epd_auth_talk *talk, uint64_t deadline_n
 	return 0;
 }
 
+/* It went while it was looked for: then it is nobody's. */
+static int
+is_gone(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 /* Whether to talk to it at all. */
 static int
 look_at_server(int fd, const struct epd_address *at, const struct epd_peer *peer,
@@ -127,6 +137,8 @@ look_at_server(int fd, const struct epd_address *at, const struct epd_peer *peer
 		return epd_why(why, EPD_EAUTH, "the server does not show that "
 		    "it has the key");
 	rc = epd_who_loopback(fd, &uid);
+	if (rc && is_gone(fd))
+		return epd_why(why, EPD_EPEER, "the connection is lost");
 	return rc || uid != geteuid() ? epd_why(why, EPD_EAUTH,
 	    "the server is not this user's, and asks for no key") : 0;
 }

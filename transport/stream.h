@@ -24,8 +24,8 @@ struct epd_stream {
 };
 
 /*
- * Wait for events.  Fails: EPD_ETIMEOUT; EPD_EPEER: the peer has hung up and there
- * is nothing to be read; -errno.
+ * Wait for events.  Fails: EPD_ETIMEOUT; -ECANCELED (base/stop.h); EPD_EPEER: the peer
+ * has hung up and there is nothing to be read; -errno.
  */
 int epd_stream_poll(int fd, short events, uint64_t deadline_ns);
 

@@ -343,6 +343,14 @@ epd_node_operations(struct epd_node *n)
 	return &n->how;
 }
 
+/* What a peer answers tells nothing of the way that its answer came. */
+static int
+is_ways(int rc)
+{
+	return is_links(rc) || rc == EPD_ECORRUPT || rc == EPD_EUNSUPPORTED ||
+	    (rc > -1000 && rc != -ENOMEM && rc != -ENOSPC && rc != -ENOENT);
+}
+
 /* A failure makes a backend degraded, and the third in a row says that it is down. */
 void
 epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
@@ -351,7 +359,8 @@ epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
 	struct epd_operational *o = &n->how.of[b];
 	const uint8_t was = o->health;
 
-	if (b <= EPD_VIA_NONE || b >= EPD_VIA_COUNT || rc == -ECANCELED)
+	if (b <= EPD_VIA_NONE || b >= EPD_VIA_COUNT || rc == -ECANCELED ||
+	    !is_ways(rc))
 		return;
 	o->schema_version = EPD_PLAN_SCHEMA;
 	o->backend = (uint8_t)b;

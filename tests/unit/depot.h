@@ -21,7 +21,6 @@
 #include "flow/settle.h"
 #include "flow/transfer.h"
 #include "serve/guest.h"
-#include "tests/check.h"
 #include "tests/unit/feature.h"
 #include "transport/transport.h"
 

@@ -3,6 +3,7 @@
  * windows, runs and workflows that are not theirs; parcels of nonsense.  The store is as
  * it was, what they were granted is given back, and nothing of where things lie is told.
  */
+#include "tests/check.h"
 #include "tests/unit/depot_guest.h"
 
 static const char *const verbs[EPD_ASKS] = {

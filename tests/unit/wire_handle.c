@@ -3,6 +3,7 @@
  * freed at any point, several at once; none is lost, and what each came to is told.
  */
 #include "flow/handle.h"
+#include "tests/check.h"
 #include "tests/unit/depot_serve.h"
 
 struct house {

@@ -3,6 +3,7 @@
  * concern transfers (tests/README.md): between two stores, one of them behind a real
  * server unless a test needs to put itself between.
  */
+#include "tests/check.h"
 #include "tests/unit/depot_guest.h"
 #include "tests/unit/depot_serve.h"
 #include "tests/unit/loop.h"
@@ -1061,6 +1062,32 @@ TEST(credit_is_waited_for)
 	epd_node_close(other);
 	epd_buf_free(&q);
 	epd_buf_free(&answer);
+	CHECK(down(&t));
+}
+
+/* A peer that says no says it by a way that is good: the way is not given up. */
+TEST(a_no_is_no_fault_of_the_way)
+{
+	const struct epd_operational *o;
+	struct moved m;
+	struct two t;
+	uint8_t was[16];
+
+	up(&t, "tcp");
+	snprintf(t.here.s->config.transfer_mode,
+	    sizeof t.here.s->config.transfer_mode, "enforced");
+	o = epd_node_operations(t.n)->of + EPD_VIA_TCP;
+	memcpy(was, t.uuid, 16);
+	t.uuid[2] ^= 1;
+	for (int i = 0; i < 5; i++) {
+		CHECK_INT(give(&t, &m, in_ms(3000)), EPD_ENOTHING);
+		moved_free(&m);
+	}
+	CHECK(o->health != EPD_DOWN && o->health != EPD_DEGRADED);
+	memcpy(t.uuid, was, 16);
+	CHECK_INT(give(&t, &m, in_ms(3000)), 0);
+	CHECK_INT(m.out.moved, 6);
+	moved_free(&m);
 	CHECK(down(&t));
 }
 

@@ -4,11 +4,16 @@
  * else is.
  *
  * A mover is this program again, "PROGRAM move PATH ADDRESS SECONDS".  It does what is
- * left to be done, and whoever comes after it does the rest.  EPD_WIRE_ITEMS (1000) and
- * EPD_WIRE_KILLS (60) make it longer.
+ * left to be done, and whoever comes after it does the rest.  EPD_WIRE_ITEMS and
+ * EPD_WIRE_KILLS make it longer, as tests/torture/wire_store does.
  */
+#include "tests/check.h"
 #include "tests/unit/depot_serve.h"
 
+#ifndef WIRE_ITEMS
+#define WIRE_ITEMS 1000
+#define WIRE_KILLS 60
+#endif
 enum { GROUP = 5 };			/* pages of a group */
 
 static int
@@ -27,7 +32,7 @@ struct work {
 static struct work
 work(void)
 {
-	const int items = setting("EPD_WIRE_ITEMS", 1000);
+	const int items = setting("EPD_WIRE_ITEMS", WIRE_ITEMS);
 
 	return (struct work){ items / 4, items / 4 / GROUP };
 }
@@ -295,7 +300,7 @@ mover(const struct depot *d, const char *address)
 
 	fflush(stdout);
 	if ((pid = fork()) == 0) {
-		execl("/proc/self/exe", "move", "move", d->path, address, "60",
+		execl("/proc/self/exe", "move", "move", d->path, address, "900",
 		    (char *)NULL);
 		_exit(127);
 	}
@@ -364,7 +369,7 @@ kill_and_go_on(struct depot *here, const struct depot *far,
     struct depot_server *s, const struct depot_serving *how,
     struct deaths *out)
 {
-	const int kills = setting("EPD_WIRE_KILLS", 60);
+	const int kills = setting("EPD_WIRE_KILLS", WIRE_KILLS);
 	const uint64_t end = in_ms(600000);
 	unsigned seed = (unsigned)epd_clock_boot_ns();
 	char address[256];
@@ -468,8 +473,8 @@ there_and_back(const char *scheme)
 	CHECK(is_tidy(&far, "sent", (uint32_t)k.groups));
 	CHECK_INT(lacking(&here, "came", EPD_OP_READ), 0);
 	CHECK_INT(lacking(&far, "sent", EPD_OP_WRITE), 0);
-	printf("# %s: %d features and %d pages each way, %d servers and %d "
-	    "movers killed, %llu ms\n", scheme, k.features, k.groups * GROUP,
+	printf("# row 16: %s: %d features and %d pages each way, %d servers and "
+	    "%d movers killed: all there, nothing left; %llu ms\n", scheme, k.features, k.groups * GROUP,
 	    dead.servers, dead.movers, (unsigned long long)
 	    ((epd_clock_boot_ns() - from) / MS));
 	depot_end(&here);

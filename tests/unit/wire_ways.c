@@ -3,6 +3,7 @@
  * it is there, whole, once; and not here any more.
  */
 #include "flow/handoff.h"
+#include "tests/check.h"
 #include "tests/unit/depot_serve.h"
 
 /* What calls itself rdma here goes by tcp, with faults; behind it there is tcp. */

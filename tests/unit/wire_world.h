@@ -36,6 +36,7 @@ struct world_ways {
 	    uint64_t deadline_ns, struct epd_why *why);
 	uint8_t medium;			/* of what is there */
 	uint8_t *there, *here;
+	int is_afar;			/* there is what another process has, as far as is known */
 	uint64_t size;
 	uint64_t piece;
 };
@@ -175,7 +176,9 @@ begin(struct world *w, const struct world_ways *ways, void *arg, enum epd_op op,
 	c.policy_generation = 1;
 	epd_planner_new(&w->planner, &c, NULL);
 	for (uint64_t i = 0; i < ways->size; i++) {
-		there[i] = (uint8_t)(op == EPD_OP_READ ? i * 7 + i / 255 : 0);
+		if (!ways->is_afar)
+			there[i] = (uint8_t)(op == EPD_OP_READ ?
+			    i * 7 + i / 255 : 0);
 		here[i] = (uint8_t)(op == EPD_OP_READ ? 0 : i * 5 + i / 253);
 	}
 	for (uint64_t i = 0; i < WORLD_ITEMS; i++) {
