@@ -8,7 +8,7 @@
 #include "tests/unit/loop.h"
 
 enum { FETCH, FEATURE_IN, FEATURE_OUT, SEND, TAKE, FETCH_FP8, DOINGS };
-enum { ANEW = 2000 };
+enum { ANEW = 2000, ROOM = 32 << 20 };
 
 static struct depot d;
 static struct epd_workflow w;
@@ -75,6 +75,14 @@ move_as_told(struct loop *l, const struct epd_piece *p)
 	return 0;
 }
 
+/* A feature may have gigabytes, by its peer's word: there is not the room here. */
+static int
+refuse(void *arg, size_t n)
+{
+	(void)arg;
+	return n > ROOM;
+}
+
 static void
 end(void)
 {
@@ -108,6 +116,7 @@ begin(void)
 	group_state(&d, "mine", 2, 3);
 	depot_feature(&d, 2);
 	depot_workflow(&d, "came", &w);
+	epd_alloc_hook(refuse, NULL);
 }
 
 static void

@@ -181,12 +181,14 @@ guest_begin(struct guest *g, const struct manor *m, int near)
 	epd_buf_free(&answer);
 }
 
-/* Whether what is told a guest tells where anything lies. */
+/* Whether what is told a guest tells where anything lies; but what it said itself. */
 static inline int
-guest_tells(const struct guest *g)
+guest_tells(const struct guest *g, struct epd_span ask)
 {
 	const char *path = g->of->d.path;
 
+	if (ask.n && memmem(ask.p, ask.n, path, strlen(path)))
+		return 0;
 	return strchr(g->why.text, '/') || strstr(g->why.text, "/proc") ||
 	    (g->answer.n && memmem(g->answer.p, g->answer.n, path,
 	    strlen(path)));
@@ -209,7 +211,7 @@ guest_ask(struct guest *g, enum epd_ask verb, struct epd_span ask)
 	free(own);
 	if (g->opened.id)
 		g->window[g->nwindows++] = g->opened.id;
-	if (guest_tells(g))
+	if (guest_tells(g, ask))
 		depot_die("an answer tells of a path", g->why.text);
 	if (rc < 0 && !*g->why.text)
 		depot_die("an answer", "that says nothing");
