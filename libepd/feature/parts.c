@@ -149,15 +149,19 @@ write_all(struct epd_features *c, const struct epd_name *fp,
     const struct epd_span part[EPD_PARTS])
 {
 	char path[EPD_FEATURE_PATH];
-	int dir, rc = 0;
+	/* A picture that is there is the one its feature was made of: it stays. */
+	const int had = epd_feature_has(c, fp, EPD_HAS_PIX);
+	int dir, rc = had < 0 ? had : 0;
 
+	if (rc < 0)
+		return rc;
 	epd_feature_path(path, fp, EPD_HAS_META);
 	path[2] = 0;
 	if ((dir = epd_dir_make(c->dirfd, path)) < 0)
 		return dir;
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {
 		epd_feature_path(path, fp, which[i]);
-		if (part[i].n)
+		if (part[i].n && !(had && i == EPD_PART_PIX))
 			rc = epd_file_replace(dir, path + 3, part + i, 1,
 			    c->sync);
 	}
@@ -165,7 +169,8 @@ write_all(struct epd_features *c, const struct epd_name *fp,
 	if (rc == EPD_EUNSURE)
 		rc = -EIO;
 	if (rc < 0)
-		epd_feature_unlink(c, fp, EPD_HAS_META | EPD_HAS_BLOB, NULL);
+		epd_feature_unlink(c, fp, EPD_HAS_META | EPD_HAS_BLOB |
+		    (had ? 0 : EPD_HAS_PIX), NULL);
 	return rc;
 }
 

@@ -30,8 +30,8 @@ void epd_feature_close_parts(struct epd_feature_files *f);
 
 /*
  * Commit what came; a part of no bytes is not there.  Each must be whole, of fp, and
- * say the same of it as the others; a picture must be the one that fp names.  A
- * pair that is there already is left alone.
+ * say the same of it as the others; a picture must be the one that fp names, which
+ * only meta can tell.  A pair that is there already, and a picture, is left alone.
  * Fails: EPD_ECORRUPT, EPD_EKIND, -errno: nothing is kept.
  */
 int epd_feature_take_parts(struct epd_features *c, const struct epd_name *fp,

@@ -146,6 +146,10 @@ answer_state(struct asked *x, struct epd_why *why)
 
 	if (rc < 0)
 		return rc;
+	if (strcmp(f.traits.tenant, x->s->tenant)) {
+		epd_whole_free(&f);
+		return epd_why(why, EPD_ENOSTATE, "no such state");
+	}
 	epd_parcel_pack(&parcel, &f.traits, &f.v);
 	epd_pack_span(x->answer, epd_span(parcel.p, parcel.n));
 	epd_pack_u8(x->answer, f.given != 0);
@@ -252,8 +256,18 @@ static int
 answer_ready(struct asked *x, struct epd_why *why)
 {
 	struct arrived r = { .nruns = 0 };
-	int rc = is_elsewhere(&x->a) ? unpack_arrived(x, &r, why) : EPD_EFORMAT;
+	int rc = is_elsewhere(&x->a) ? epd_half_look(&x->half, x->a.id, why) :
+	    EPD_EFORMAT;
 
+	/* Asked again, because the answer was lost: what it named is named. */
+	if (rc == 0 && x->half.h.phase && x->half.h.target) {
+		epd_pack_u32(x->answer, x->half.h.state);
+		for (int i = 0; i < 3; i++)
+			epd_pack_u64(x->answer, 0);
+		return 0;
+	}
+	if (rc == 0)
+		rc = unpack_arrived(x, &r, why);
 	if (rc == 0)
 		rc = ready(x, &r, why);
 	epd_parcel_close(&r.parcel);

@@ -9,12 +9,15 @@
 #include "base/alloc.h"
 #include "flow/arrive.h"
 
-enum { BYTES_MAX = 1 << 30 };		/* of one page */
+enum {
+	BYTES_MAX = 1 << 30,		/* of one page */
+	BUSY_MS = 2000,			/* the longest wait for a sweep */
+};
 
 struct epd_arrival {
 	struct epd_store *s;
 	char workflow[EPD_WORKFLOW];
-	int dirfd, shared;		/* the folder; it is marked as being filled */
+	int dirfd;			/* the folder, marked as being filled */
 	struct epd_run *run;
 	struct epd_run_shape shape;
 	const struct epd_codec *codec;
@@ -139,8 +142,9 @@ epd_arrival_open(struct epd_arrival **out, struct epd_store *s,
 		epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	if (rc >= 0) {
 		/* A sweep that sees it leaves what no record names yet. */
-		x->shared = epd_lock_share(x->dirfd, 0) == 0;
-		rc = room(x, a, why);
+		rc = epd_lock_share(x->dirfd, BUSY_MS);
+		rc = rc < 0 ? epd_why(why, rc, "memory tier: %s",
+		    epd_strerror(rc)) : room(x, a, why);
 	}
 	if (rc < 0) {
 		epd_arrival_free(x);

@@ -48,18 +48,21 @@ take_bytes(struct epd_cur *c, void *out, size_t n)
 /* ---- the node ---- */
 
 void
-epd_ask_node_pack(struct epd_buf *b, const char *tenant)
+epd_ask_node_pack(struct epd_buf *b, const char *tenant,
+    const uint8_t party[16])
 {
 	epd_pack_u32(b, EPD_ASK_VERSION);
 	epd_ask_str(b, tenant);
+	epd_buf_put(b, party, 16);
 }
 
 int
-epd_ask_node_unpack(struct epd_cur *c, char tenant[64])
+epd_ask_node_unpack(struct epd_cur *c, char tenant[64], uint8_t party[16])
 {
 	if (epd_unpack_u32(c) != EPD_ASK_VERSION && !c->failed)
 		return EPD_EKIND;
 	(void)epd_ask_take_str(c, tenant, 64);
+	take_bytes(c, party, 16);
 	return ended(c);
 }
 

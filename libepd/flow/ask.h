@@ -37,8 +37,10 @@ struct epd_node_facts {
 	uint8_t uuid[16];
 	struct epd_credits credits;
 };
-void epd_ask_node_pack(struct epd_buf *b, const char *tenant);
-int epd_ask_node_unpack(struct epd_cur *c, char tenant[64]);
+/* party: random, one for all links of a peer's that belong together. */
+void epd_ask_node_pack(struct epd_buf *b, const char *tenant,
+    const uint8_t party[16]);
+int epd_ask_node_unpack(struct epd_cur *c, char tenant[64], uint8_t party[16]);
 void epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f);
 int epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f);
 

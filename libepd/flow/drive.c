@@ -40,6 +40,10 @@ commit(struct epd_pair *p, struct epd_half *half, struct epd_half *rests_on,
 
 	if (rc == 0)
 		rc = epd_half_commit(half, p->id, why);
+	/* Whether the question came through, who lost the line cannot tell. */
+	if (half->node && (rc == EPD_EPEER || rc == EPD_ETIMEOUT))
+		rc = epd_why(why, EPD_EUNSURE, "%s may have committed: it did "
+		    "not answer", half->workflow);
 	/* It may be forgotten by others before it is looked at again. */
 	p->committed |= rc == 0;
 	return rc;
@@ -89,6 +93,12 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 		return rollback(p, &p->src, reason, why);
 	if (p->dst.absent && (goal == EPD_GOAL_COMMIT || epd_pair_expired(p)))
 		return rollback(p, &p->src, "its target is gone", why);
+	/*
+	 * One without an address asks before it has the state, and is told no.  But
+	 * a person may adopt there, who has been warned.
+	 */
+	if (epd_half_is_away(&p->dst) && epd_pair_expired(p))
+		return rollback(p, &p->src, "its time was over", why);
 	/* Out there it may have been adopted: only a person rolls back unseen. */
 	if (!epd_half_is_there(&p->dst))
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
@@ -109,6 +119,8 @@ prepared(struct epd_pair *p, enum epd_goal goal, const char *reason,
 static int
 committed(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 {
+	int had;
+
 	if (!epd_half_is_there(&p->dst))
 		return goal == EPD_GOAL_SETTLE ? 0 : waits(&p->dst, why);
 	if (p->dst.h.phase == EPD_READY)
@@ -116,7 +128,9 @@ committed(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 	if (p->dst.h.phase)
 		return forget(p, &p->src, &p->dst, why);
 	/* It was told to forget unseen; its log still tells. */
-	if (epd_half_had(&p->dst, p->id, NULL) == 1)
+	if ((had = epd_half_had(&p->dst, p->id, why)) < 0)
+		return had;
+	if (had)
 		return forget(p, &p->src, &p->dst, why);
 	return epd_why(why, EPD_ECORRUPT, "the target knows nothing of what "
 	    "its source committed");

@@ -141,6 +141,8 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
 	int rc = epd_node_link(f->n, b, &l, deadline_ns, why);
 
 	(void)moved;
+	if (rc == 0 && f->asked_by && f->asked_by != b)
+		shut(f, deadline_ns);
 	if (rc == 0 && f->asked_by != b) {
 		rc = ask_again(f, l, deadline_ns, why);
 		f->link = l;

@@ -13,6 +13,9 @@
 #include "flow/book.h"
 #include "flow/give.h"
 
+/* What a question may make us hold. */
+static const uint64_t PACKED_MAX = UINT64_C(256) << 20;
+
 struct held {				/* a run */
 	uint64_t run;
 	int dir;			/* index in dirs */
@@ -293,7 +296,11 @@ pack_all(struct epd_gift *g, const struct epd_codec *c, struct epd_why *why)
 
 	if (!shape->bytes)
 		return 0;
-	if (n % EPD_CODEC_ROW || !(each = c->bound(shape->type, n)))
+	each = n % EPD_CODEC_ROW ? 0 : c->bound(shape->type, n);
+	if (each && g->n > PACKED_MAX / each)
+		return epd_why(why, EPD_ETOOBIG, "%u pages are more than are "
+		    "packed at a time", g->n);
+	if (!each)
 		return epd_why(why, EPD_EUNSUPPORTED, "pages of %llu bytes do "
 		    "not go into %s", (unsigned long long)shape->bytes,
 		    c->name);

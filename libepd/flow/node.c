@@ -1,6 +1,7 @@
 /* node.c - links to a peer, and what is known of it. */
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -16,6 +17,7 @@ struct epd_node {
 	struct epd_store *here;
 	char address[EPD_NODE_ADDRESS];
 	struct epd_buf key;
+	uint8_t party[16];		/* of all our links: what one wrote another names */
 	struct epd_link *link[EPD_VIA_COUNT];
 	enum epd_backend control;
 	struct epd_node_facts facts;
@@ -68,6 +70,40 @@ read_rules(struct epd_node *n, struct epd_why *why)
 
 /* ---- links ---- */
 
+/* Say who we are, and learn who it is: on each link, before anything else. */
+static int
+meet(struct epd_node *n, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	static const uint8_t none[16];
+	struct epd_buf ask = {0}, answer = {0};
+	struct epd_node_facts facts;
+	struct epd_cur c;
+	int rc;
+
+	epd_ask_node_pack(&ask, n->here->tenant, n->party);
+	rc = ask.failed ? -ENOMEM : epd_link_ops(l)->call(l, EPD_ASK_NODE,
+	    epd_span(ask.p, ask.n), &answer, deadline_ns, why);
+	if (rc == 0) {
+		c = epd_cur(epd_span(answer.p, answer.n));
+		rc = epd_node_facts_unpack(&c, &facts);
+		if (rc < 0)
+			rc = epd_why(why, EPD_EPEER, "%s: it does not answer "
+			    "as a store does", n->address);
+	}
+	epd_buf_free(&ask);
+	epd_buf_free(&answer);
+	if (rc < 0)
+		return rc;
+	if (memcmp(n->facts.uuid, none, 16) &&
+	    memcmp(n->facts.uuid, facts.uuid, 16))
+		return epd_why(why, EPD_EPEER, "%s: another store is there now",
+		    n->address);
+	n->facts = facts;
+	epd_ledger_credit(&n->books, &facts.credits);
+	return 0;
+}
+
 static int
 open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
     struct epd_why *why)
@@ -83,11 +119,15 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 		.checksum = 0,
 		.deadline_ns = deadline_or(n, deadline_ns),
 	};
+	int rc;
 
 	if (!t)
 		return epd_why(why, EPD_EUNSUPPORTED, "%s: this program has no "
 		    "%s", n->address, epd_backend_name(b));
-	return t->open(t, &n->link[b], &peer, why);
+	rc = t->open(t, &n->link[b], &peer, why);
+	if (rc == 0 && (rc = meet(n, n->link[b], peer.deadline_ns, why)) < 0)
+		epd_node_drop_link(n, b);
+	return rc;
 }
 
 int
@@ -189,34 +229,23 @@ epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
 int
 epd_node_refresh(struct epd_node *n, uint64_t deadline_ns, struct epd_why *why)
 {
-	struct epd_buf ask = {0}, answer = {0};
-	struct epd_node_facts facts;
-	struct epd_cur c;
-	int rc;
+	const uint64_t deadline = deadline_or(n, deadline_ns);
+	struct epd_link *l;
+	int rc = epd_node_link(n, n->control, &l, deadline, why);
 
-	epd_ask_node_pack(&ask, n->here->tenant);
-	rc = ask.failed ? -ENOMEM : epd_node_ask(n, EPD_ASK_NODE,
-	    epd_span(ask.p, ask.n), &answer, deadline_ns, why);
-	if (rc == 0) {
-		c = epd_cur(epd_span(answer.p, answer.n));
-		rc = epd_node_facts_unpack(&c, &facts);
-		if (rc < 0)
-			rc = epd_why(why, EPD_EPEER, "%s: it does not answer "
-			    "as a store does", n->address);
-	}
-	epd_buf_free(&ask);
-	epd_buf_free(&answer);
-	if (rc < 0)
-		return rc;
-	n->facts = facts;
-	epd_ledger_credit(&n->books, &facts.credits);
-	return 0;
+	/* Who comes anew is told as he comes. */
+	if (rc == 0)
+		rc = meet(n, l, deadline, why);
+	if (is_links(rc))
+		epd_node_drop_link(n, n->control);
+	return rc;
 }
 
 int
 epd_node_open(struct epd_node **out, struct epd_store *here,
     const char *address, uint64_t deadline_ns, struct epd_why *why)
 {
+	struct epd_link *l;
 	struct epd_node *n;
 	int rc;
 
@@ -230,11 +259,14 @@ epd_node_open(struct epd_node **out, struct epd_store *here,
 	memcpy(n->address, address, strlen(address) + 1);
 	n->control = is_unix(n) ? EPD_VIA_SHM : EPD_VIA_TCP;
 	epd_ledger_default(&n->books);
-	rc = read_key(n, why);
+	rc = getrandom(n->party, sizeof n->party, 0) ==
+	    (ssize_t)sizeof n->party ? read_key(n, why) :
+	    epd_why(why, -EIO, "no randomness to be had");
 	if (rc == 0)
 		rc = read_rules(n, why);
 	if (rc == 0)
-		rc = epd_node_refresh(n, deadline_ns, why);
+		rc = epd_node_link(n, n->control, &l, deadline_or(n,
+		    deadline_ns), why);
 	if (rc < 0) {
 		epd_node_close(n);
 		return rc;

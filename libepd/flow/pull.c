@@ -498,17 +498,22 @@ static int
 pull_over(struct epd_pair *p, struct epd_why *why)
 {
 	enum { TRIPS = 4 };
+	const struct epd_config *c = &epd_pair_near(p)->s->config;
+	uint64_t end = epd_clock_boot_ns() +
+	    (uint64_t)c->transfer_timeout_ms * UINT64_C(1000000);
 	int rc = EPD_ESTALE;
+
+	/* Not beyond the hand-off's own, where that is by this clock. */
+	if (p->src.near && p->src.h.deadline_ms < end / UINT64_C(1000000))
+		end = p->src.h.deadline_ms * UINT64_C(1000000);
 
 	/* What a connection brought goes with it: then it is brought again. */
 	for (int i = 0; i < TRIPS && rc == EPD_ESTALE; i++) {
 		struct trip t = { .p = p, .op = p->src.node ? EPD_OP_READ :
 		    EPD_OP_WRITE, .n = p->src.node ? p->src.node : p->dst.node };
 
-		epd_transfer_policy_default(&t.policy,
-		    &epd_pair_near(p)->s->config);
-		t.deadline_ns = epd_clock_boot_ns() +
-		    t.policy.timeout_ms * UINT64_C(1000000);
+		epd_transfer_policy_default(&t.policy, c);
+		t.deadline_ns = end;
 		rc = t.op == EPD_OP_READ ? fetch(&t, why) : push(&t, why);
 		trip_free(&t);
 	}

@@ -145,6 +145,32 @@ ask_credit(struct epd_route *r)
 	r->refused = 0;
 }
 
+/*
+ * How backends do, with those given up as down.  The selector of today passes as many
+ * ways as failed; a planner that knows of the failures would pass them twice.
+ */
+static void
+look_at_ways(struct epd_route *r, int32_t index, struct epd_operations *out)
+{
+	*out = *epd_node_operations(r->n);
+	if (index > r->passed && r->failed)
+		r->given_up |= UINT32_C(1) << r->failed;
+	r->passed = index;
+	/* A hint is a wish: what it names has failed. */
+	if (r->mode == EPD_PLAN_ENFORCED && !r->policy->strict &&
+	    (r->given_up >> r->intent.hint & 1))
+		r->intent.hint = EPD_VIA_NONE;
+	r->intent.index = r->mode == EPD_PLAN_ENFORCED ? 0 : index;
+	for (int b = 1; r->mode == EPD_PLAN_ENFORCED && b < EPD_VIA_COUNT; b++)
+		if (r->given_up >> b & 1) {
+			out->of[b].schema_version = EPD_PLAN_SCHEMA;
+			out->of[b].backend = (uint8_t)b;
+			out->of[b].health = EPD_DOWN;
+			out->of[b].observed_at_ns = r->intent.now_ns;
+			out->of[b].valid_for_ns = UINT64_C(60000000000);
+		}
+}
+
 int
 epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
     struct epd_why *why)
@@ -153,6 +179,7 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 	struct epd_metrics *m = epd_node_here(r->n)->metrics;
 	struct epd_decision *other = NULL;
 	struct epd_shadow seen = {0};
+	struct epd_operations how;
 	int rc;
 
 	/* A comparison that there is no room for is not made. */
@@ -161,11 +188,11 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 	if (r->asked)
 		ask_credit(r);
 	r->asked = 1;
-	r->intent.index = index;
 	r->intent.now_ns = epd_clock_boot_ns();
 	r->intent.credits = epd_node_facts(r->n)->credits;
-	rc = epd_plan_choose(r->mode, r->planner, &r->legacy,
-	    epd_node_operations(r->n), &r->intent, out, other, &seen);
+	look_at_ways(r, index, &how);
+	rc = epd_plan_choose(r->mode, r->planner, &r->legacy, &how,
+	    &r->intent, out, other, &seen);
 	epd_free(other);
 	epd_count(m, EPD_M_PLANS_COMPARED, seen.compared);
 	epd_count(m, EPD_M_PLANS_DIFFER, seen.compared - seen.equal);
@@ -196,5 +223,7 @@ epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
 		r->refused = 1;
 		return;
 	}
+	if (rc < 0)
+		r->failed = b;
 	epd_node_observe(r->n, b, rc, bytes, ns);
 }

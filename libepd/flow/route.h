@@ -14,6 +14,10 @@ struct epd_route {
 	struct epd_intent intent;
 	struct epd_legacy legacy;
 	enum epd_plan_mode mode;	/* transfer.mode */
+	/* the last that failed, and those given up, by the number of paths passed so far */
+	enum epd_backend failed;
+	uint32_t given_up;
+	int32_t passed;
 	int asked;			/* decided once: what the peer grants is told anew */
 	int refused;			/* what it granted was too little */
 };

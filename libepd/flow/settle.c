@@ -165,7 +165,9 @@ settle_stretch(struct settler *t, uint32_t at)
 		x->moved.copied += n;
 	else
 		x->moved.linked += n;
-	x->v.given |= first.given != 0;
+	/* A file that was linked says nothing of where it came from. */
+	x->v.given |= first.given || (first.came >= 0 &&
+	    !t->s->config.trust_peers);
 	return n;
 }
 

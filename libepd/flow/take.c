@@ -89,11 +89,20 @@ epd_flow_handoff_take(struct epd_store *s, const struct epd_offer *o,
 	if (begun)
 		epd_pair_tell(&p, out);
 	/* It goes back, if it may: who cannot be told finds its time over. */
-	if (begun && rc < 0 && rc != EPD_ETIMEOUT && rc != EPD_EUNSURE &&
-	    epd_pair_drive(&p, EPD_GOAL_ABORT, "it could not be carried out",
-	    NULL) == 0)
-		out->source = out->target = 0;
+	if (begun && rc < 0 && rc != EPD_ETIMEOUT && rc != EPD_EUNSURE) {
+		const int back = epd_pair_drive(&p, EPD_GOAL_ABORT,
+		    "it could not be carried out", NULL);
+
+		epd_pair_tell(&p, out);
+		if (back == 0)
+			out->source = out->target = 0;
+	}
+	/* It went through all the same. */
+	if (rc < 0 && p.dst.h.phase >= EPD_COMMITTED && out->to_state)
+		rc = 0;
 	epd_half_leave(&p.src, NULL);
-	epd_target_drop(&p.dst, rc < 0 && rc != EPD_EUNSURE && !*o->workflow);
+	/* What stands may still come to it. */
+	epd_target_drop(&p.dst, rc < 0 && rc != EPD_EUNSURE && !*o->workflow &&
+	    !out->source && !out->target);
 	return rc;
 }

@@ -70,6 +70,12 @@ epd_target_make(struct epd_store *s, const struct epd_offer *o,
 	char name[EPD_WORKFLOW];
 	int rc = 0;
 
+	if (o->store && strstr(o->store, "://") &&
+	    !epd_node_is_address(o->store)) {
+		*dst = (struct epd_half){ .w = { .dirfd = -1, .runs = -1 } };
+		return epd_why(why, EPD_EUSAGE, "%.80s: a peer is "
+		    "tcp://HOST:PORT or unix:///PATH", o->store);
+	}
 	*dst = (struct epd_half){ .near = 1 };
 	epd_half_place(dst, s->path, "");
 	if (o->store && epd_node_is_address(o->store)) {

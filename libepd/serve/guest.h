@@ -2,6 +2,8 @@
 #ifndef EPD_SERVE_GUEST_H
 #define EPD_SERVE_GUEST_H
 
+#include <pthread.h>
+
 #include "serve/serve.h"
 
 enum epd_window_kind {
@@ -30,9 +32,25 @@ struct epd_window {
 struct epd_kept {
 	char workflow[EPD_WORKFLOW];
 	uint64_t run;
-	struct epd_arrival *arrival;	/* its folder stays marked, so that no sweep takes it, */
-	int dirfd;			/* by this of one that was linked; else -1 */
+	const struct epd_guest *by;
+	uint8_t party[16];
+	struct epd_arrival *arrival;	/* marks its folder; NULL: the guest's mark does */
 };
+struct epd_kept_list {
+	pthread_mutex_t lock;
+	struct epd_kept *v;
+	size_t n, room;
+};
+/* Fails: EPD_ECREDIT (too many), -ENOMEM: it is not kept. */
+int epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept);
+/* Whether one of the guest's party wrote it. */
+int epd_kept_has(struct epd_kept_list *l, const struct epd_guest *g,
+    const char *workflow, uint64_t run);
+/* A half names those n now. */
+void epd_kept_let_go(struct epd_kept_list *l, struct epd_store *s,
+    const char *workflow, const uint64_t *run, size_t n);
+/* All that a guest wrote and nobody named, and its marks. */
+void epd_kept_end(struct epd_kept_list *l, struct epd_guest *g);
 
 struct epd_guest {
 	struct epd_serving *of;
@@ -40,9 +58,16 @@ struct epd_guest {
 	int near;			/* a process of this user's, on this machine */
 	struct epd_window *window;
 	uint64_t next_id;
-	struct epd_kept *kept;
-	size_t nkept, kept_room;
+	int met;			/* it said whose it is, and that is who is served */
+	uint8_t party[16];		/* who else is the same peer's */
+	/* folders marked so that no sweep takes what no record names */
+	struct { char workflow[EPD_WORKFLOW]; int fd; } *mark;
+	size_t nmarks, mark_room;
+	uint64_t *claimed;		/* runs that the READY in hand names */
+	size_t nclaimed, claimed_room;
 };
+/* The folder's descriptor, the guest's.  -errno, EPD_ELOCKED. */
+int epd_guest_mark(struct epd_guest *g, const char *workflow);
 
 /* A window with room for n extents; the guest's once it is entered. */
 struct epd_window *epd_window_new(enum epd_window_kind kind, uint32_t n);
@@ -57,12 +82,12 @@ int epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why)
 void epd_serving_give(struct epd_serving *s, uint64_t bytes);
 void epd_serving_credits(struct epd_serving *s, struct epd_credits *out);
 
+struct epd_kept_list *epd_serving_kept(struct epd_serving *s);
+
 /* ---- answers, by what they are about ---- */
 
 int epd_guest_pages(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
     struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
-/* One more; -ENOMEM: it is not kept. */
-int epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept);
 int epd_guest_feature(struct epd_guest *g, enum epd_ask verb, struct epd_cur *c,
     struct epd_buf *answer, struct epd_opened *opened, struct epd_why *why);
 

@@ -4,12 +4,12 @@
  *
  * 1. A guest's bytes of credit are taken before memory is, and given back with the
  *    window.
- * 2. What a guest wrote and no hand-off named goes with it.
+ * 2. What a guest wrote and no hand-off named goes with it (kept.c).
+ * 3. Nothing is answered before a guest said whose it is.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "serve/guest.h"
@@ -19,6 +19,7 @@ struct epd_serving {
 	uint8_t uuid[16];
 	pthread_mutex_t lock;		/* of what follows */
 	struct epd_credits left;
+	struct epd_kept_list kept;	/* with a lock of its own */
 };
 
 /* ---- credits ---- */
@@ -161,66 +162,37 @@ begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
 	return 0;
 }
 
-/* What is named meanwhile has names of its own. */
-static void
-drop(struct epd_guest *g, struct epd_kept *k)
-{
-	epd_arrival_undo(g->s, k->workflow, k->run);
-	epd_arrival_free(k->arrival);
-	if (k->dirfd >= 0)
-		close(k->dirfd);
-}
-
-int
-epd_guest_keep(struct epd_guest *g, const struct epd_kept *kept)
-{
-	void *p = epd_grow(g->kept, g->nkept, &g->kept_room, sizeof *g->kept);
-
-	if (!p)
-		return -ENOMEM;
-	g->kept = p;
-	g->kept[g->nkept++] = *kept;
-	return 0;
-}
-
 static void
 end(struct epd_guest *g)
 {
 	while (g->window)
 		gone(g, g->window->id);
-	for (size_t i = 0; i < g->nkept; i++)
-		drop(g, g->kept + i);
-	epd_free(g->kept);
+	epd_kept_end(&g->of->kept, g);
+	epd_free(g->claimed);
 	epd_store_close(g->s);
 	epd_free(g);
 }
 
+/* Whether somebody wrote it who told this guest so; READY names it then. */
 static int
 is_kept(void *arg, const char *workflow, uint64_t run)
 {
-	const struct epd_guest *g = arg;
+	struct epd_guest *g = arg;
+	void *p;
 
-	for (size_t i = 0; i < g->nkept; i++)
-		if (g->kept[i].run == run &&
-		    !strcmp(g->kept[i].workflow, workflow))
-			return 1;
-	return 0;
+	if (!epd_kept_has(&g->of->kept, g, workflow, run) ||
+	    !(p = epd_grow(g->claimed, g->nclaimed, &g->claimed_room,
+	    sizeof *g->claimed)))
+		return 0;
+	g->claimed = p;
+	g->claimed[g->nclaimed++] = run;
+	return 1;
 }
 
-/* A half names its runs now, or has them unlinked: either way they are not ours. */
-static void
-let_go(struct epd_guest *g, const char *workflow)
+struct epd_kept_list *
+epd_serving_kept(struct epd_serving *s)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < g->nkept; i++) {
-		if (strcmp(g->kept[i].workflow, workflow)) {
-			g->kept[n++] = g->kept[i];
-			continue;
-		}
-		drop(g, g->kept + i);
-	}
-	g->nkept = n;
+	return &s->kept;
 }
 
 /* ---- calls ---- */
@@ -231,7 +203,8 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 {
 	struct epd_node_facts f;
 	char tenant[64];
-	int rc = epd_ask_node_unpack(c, tenant);
+	uint8_t party[16];
+	int rc = epd_ask_node_unpack(c, tenant, party);
 
 	if (rc == 0 && epd_cur_left(c))
 		rc = EPD_EFORMAT;
@@ -239,6 +212,8 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return epd_why(why, rc, "a question that is none");
 	if (strcmp(tenant, g->s->tenant))
 		return epd_why(why, EPD_EMODEL, "it serves another tenant");
+	g->met = 1;
+	memcpy(g->party, party, sizeof g->party);
 	memcpy(f.uuid, g->s->uuid, 16);
 	epd_serving_credits(g->of, &f.credits);
 	epd_node_facts_pack(answer, &f);
@@ -251,11 +226,14 @@ answer_half(struct epd_guest *g, enum epd_ask verb, struct epd_span ask,
 {
 	struct epd_half_ask a;
 	struct epd_cur c = epd_cur(ask);
-	int rc = epd_ask_answer(g->s, verb, ask, answer, is_kept, g, why);
+	int rc;
 
+	g->nclaimed = 0;
+	rc = epd_ask_answer(g->s, verb, ask, answer, is_kept, g, why);
 	if (verb == EPD_ASK_READY && rc == 0 &&
 	    epd_half_ask_unpack(&c, &a) == 0)
-		let_go(g, a.workflow);
+		epd_kept_let_go(&g->of->kept, g->s, a.workflow, g->claimed,
+		    g->nclaimed);
 	return rc;
 }
 
@@ -265,6 +243,9 @@ answer(struct epd_guest *g, enum epd_ask verb, struct epd_span ask,
 {
 	struct epd_cur c = epd_cur(ask);
 
+	if (!g->met && verb != EPD_ASK_NODE)
+		return epd_why(why, EPD_EUSAGE, "first who asks, and whose he "
+		    "is");
 	switch (verb) {
 	case EPD_ASK_NODE:
 		return answer_node(g, &c, out, why);
@@ -332,6 +313,7 @@ epd_serving_new(struct epd_serving **out, struct epd_host *host,
 			.staging = 16,
 		};
 		pthread_mutex_init(&s->lock, NULL);
+		pthread_mutex_init(&s->kept.lock, NULL);
 	}
 	epd_store_close(store);
 	if (!s)
@@ -348,5 +330,7 @@ epd_serving_free(struct epd_serving *s)
 	if (!s)
 		return;
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->kept.lock);
+	epd_free(s->kept.v);
 	epd_free(s);
 }

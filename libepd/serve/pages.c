@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -199,7 +200,7 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_why *why)
 {
 	struct epd_window *w = take_window(g, c, EPD_WINDOW_PAGES_IN);
-	struct epd_kept k = { .dirfd = -1 };
+	struct epd_kept k = { .by = g };
 	int rc;
 
 	if (!w || !w->arrival)
@@ -211,9 +212,9 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return rc;
 	k.arrival = w->arrival;
 	memcpy(k.workflow, w->workflow, sizeof w->workflow);
-	if ((rc = epd_guest_keep(g, &k)) < 0) {
+	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0) {
 		epd_arrival_undo(g->s, k.workflow, k.run);
-		return epd_why(why, rc, "no memory");
+		return epd_why(why, rc, "%s", epd_strerror(rc));
 	}
 	w->arrival = NULL;
 	epd_pack_u64(answer, k.run);
@@ -222,33 +223,53 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 /* ---- linking ---- */
 
-/* A file that a process has open: a run of this user's, or nothing. */
+/* A file that a process has open, for reading; only if it is this user's and plain. */
+static int
+open_anothers(uint32_t pid, uint32_t fd)
+{
+	char path[48];
+	struct stat st;
+	int look, file;
+
+	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	/* What it is must be known before it is opened: it may be anything. */
+	if ((look = open(path, O_PATH | O_CLOEXEC)) < 0)
+		return -errno;
+	if (fstat(look, &st) || !S_ISREG(st.st_mode) ||
+	    st.st_uid != geteuid()) {
+		close(look);
+		return -EPERM;
+	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", look);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		file = -errno;
+	close(look);
+	return file;
+}
+
 static int
 adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
     uint64_t *run)
 {
-	struct epd_kept k = { .dirfd = -1 };
-	char path[48];
+	struct epd_kept k = { .by = g };
+	const int dirfd = epd_guest_mark(g, workflow);
 	int file, rc;
 
-	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
-	/* Looked at before it is opened for good: it may be anything. */
-	if ((file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) < 0)
-		return -errno;
-	k.dirfd = epd_memory_dir(g->s->memory, workflow);
-	rc = k.dirfd < 0 ? k.dirfd : epd_run_id(&k.run);
+	if (dirfd < 0)
+		return dirfd;
+	if ((file = open_anothers(pid, fd)) < 0)
+		return file;
+	rc = epd_run_id(&k.run);
 	if (rc >= 0)
-		rc = epd_run_adopt(file, k.dirfd, k.run);
+		rc = epd_run_adopt(file, dirfd, k.run);
 	close(file);
-	if (rc == 0) {
-		(void)epd_lock_share(k.dirfd, 0);
-		memcpy(k.workflow, workflow, strlen(workflow) + 1);
-		if ((rc = epd_guest_keep(g, &k)) < 0)
-			epd_arrival_undo(g->s, workflow, k.run);
-	}
-	if (rc < 0 && k.dirfd >= 0)
-		close(k.dirfd);
-	if (rc == 0)
+	if (rc < 0)
+		return rc;
+	memcpy(k.workflow, workflow, strlen(workflow) + 1);
+	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0)
+		epd_arrival_undo(g->s, workflow, k.run);
+	else
 		*run = k.run;
 	return rc;
 }

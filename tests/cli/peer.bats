@@ -221,6 +221,12 @@ teardown() {
 	s=$(ask)
 	run -3 --separate-stderr epd-handoff --timeout 500ms --to tcp://127.0.0.1:1 "$s"
 	run -2 --separate-stderr epd-handoff --to tcp://127.0.0.1 "$s"
+	# What looks like an address is never a folder's name.
+	for at in tpc://127.0.0.1:7 rdma://127.0.0.1:7 file:///tmp/x TCP://127.0.0.1:7; do
+		run -2 --separate-stderr epd-handoff --to "$at" "$s"
+		[ ! -e "${at%%/*}" ]
+	done
+	epd-state show "$s" >/dev/null
 	run -2 --separate-stderr epd-serve --role data --listen tcp://nowhere
 	run -2 --separate-stderr epd-serve --role oracle
 	run -2 --separate-stderr epd-serve

@@ -154,12 +154,31 @@ manor_leases(struct manor *m)
 
 /* ---- guests ---- */
 
+/* One that has not said yet who it is. */
 static inline void
-guest_begin(struct guest *g, const struct manor *m, int near)
+guest_come(struct guest *g, const struct manor *m, int near)
 {
 	*g = (struct guest){ .of = m };
 	if (m->host.begin(m->host.arg, near, &g->g, &g->why) < 0)
 		depot_die("guest", g->why.text);
+}
+
+static inline void
+guest_begin(struct guest *g, const struct manor *m, int near)
+{
+	static uint8_t party[16];
+	struct epd_buf q = {0}, answer = {0};
+	struct epd_opened opened;
+
+	/* Each is a peer of its own. */
+	party[0]++;
+	guest_come(g, m, near);
+	epd_ask_node_pack(&q, "", party);
+	if (m->host.call(g->g, EPD_ASK_NODE, epd_span(q.p, q.n), &answer,
+	    &opened, &g->why) < 0)
+		depot_die("guest", g->why.text);
+	epd_buf_free(&q);
+	epd_buf_free(&answer);
 }
 
 /* Whether what is told a guest tells where anything lies; but what it said itself. */

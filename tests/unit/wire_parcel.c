@@ -65,6 +65,11 @@ begin(struct peer *p, const char *model, int pictures)
 	if (epd_serving_new(&p->serving, &p->host, &o, kit_why(&p->k)) < 0 ||
 	    p->host.begin(p->host.arg, 1, &p->g, kit_why(&p->k)) < 0)
 		golden_die("host", p->k.why.text);
+	epd_ask_node_pack(&q, "", (uint8_t[16]){0});
+	if (ask(p, EPD_ASK_NODE, &q, &answer, NULL) < 0)
+		golden_die("guest", p->why.text);
+	epd_buf_free(&q);
+	epd_buf_free(&answer);
 	epd_ask_str(&q, "to");
 	if (ask(p, EPD_ASK_MAKE, &q, &answer, NULL) < 0)
 		golden_die("workflow", p->why.text);

@@ -1,0 +1,131 @@
+/*
+ * kept.c - runs that guests wrote and no record names yet.
+ *
+ * They are the serving's, not one guest's: who writes pages over one link may have
+ * them named over another of the same party.  They go with the guest that wrote them.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "serve/guest.h"
+
+enum { KEPT = 4096 };			/* of all guests together */
+
+static int
+is_it(const struct epd_kept *k, const char *workflow, uint64_t run)
+{
+	return k->run == run && !strcmp(k->workflow, workflow);
+}
+
+int
+epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept)
+{
+	void *p;
+	int rc = 0;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->n >= KEPT)
+		rc = EPD_ECREDIT;
+	else if (!(p = epd_grow(l->v, l->n, &l->room, sizeof *l->v)))
+		rc = -ENOMEM;
+	if (rc == 0) {
+		l->v = p;
+		l->v[l->n] = *kept;
+		memcpy(l->v[l->n++].party, kept->by->party,
+		    sizeof kept->by->party);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+int
+epd_kept_has(struct epd_kept_list *l, const struct epd_guest *g,
+    const char *workflow, uint64_t run)
+{
+	int has = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 0; !has && i < l->n; i++)
+		has = is_it(l->v + i, workflow, run) && !memcmp(l->v[i].party,
+		    g->party, sizeof g->party);
+	pthread_mutex_unlock(&l->lock);
+	return has;
+}
+
+/* Take one out, by its id or its writer; 0: none is left. */
+static int
+take(struct epd_kept_list *l, const char *workflow, uint64_t run,
+    const struct epd_guest *by, struct epd_kept *out)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 0; !found && i < l->n; i++) {
+		if (by ? l->v[i].by != by : !is_it(l->v + i, workflow, run))
+			continue;
+		*out = l->v[i];
+		l->v[i] = l->v[--l->n];
+		found = 1;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return found;
+}
+
+/* A record names it by a name of its own now, or it is of no use. */
+static void
+drop(struct epd_store *s, const struct epd_kept *k)
+{
+	epd_arrival_undo(s, k->workflow, k->run);
+	epd_arrival_free(k->arrival);
+}
+
+void
+epd_kept_let_go(struct epd_kept_list *l, struct epd_store *s,
+    const char *workflow, const uint64_t *run, size_t n)
+{
+	struct epd_kept k;
+
+	for (size_t i = 0; i < n; i++)
+		if (take(l, workflow, run[i], NULL, &k))
+			drop(s, &k);
+}
+
+void
+epd_kept_end(struct epd_kept_list *l, struct epd_guest *g)
+{
+	struct epd_kept k;
+
+	while (take(l, NULL, 0, g, &k))
+		drop(g->s, &k);
+	for (size_t i = 0; i < g->nmarks; i++)
+		close(g->mark[i].fd);
+	epd_free(g->mark);
+	g->mark = NULL;
+	g->nmarks = 0;
+}
+
+int
+epd_guest_mark(struct epd_guest *g, const char *workflow)
+{
+	enum { BUSY_MS = 2000 };
+	void *p;
+	int fd, rc;
+
+	for (size_t i = 0; i < g->nmarks; i++)
+		if (!strcmp(g->mark[i].workflow, workflow))
+			return g->mark[i].fd;
+	if (!(p = epd_grow(g->mark, g->nmarks, &g->mark_room, sizeof *g->mark)))
+		return -ENOMEM;
+	g->mark = p;
+	if ((fd = epd_memory_dir(g->s->memory, workflow)) < 0)
+		return fd;
+	if ((rc = epd_lock_share(fd, BUSY_MS)) < 0) {
+		close(fd);
+		return rc;
+	}
+	memcpy(g->mark[g->nmarks].workflow, workflow, strlen(workflow) + 1);
+	g->mark[g->nmarks].fd = fd;
+	return g->mark[g->nmarks++].fd;
+}
