@@ -4,19 +4,6 @@
 load helper
 load peer
 
-setup() {
-	bats_require_minimum_version 1.5.0
-	unset EPD_THREADS EPD_ISA EPD_TENANT EPD_LOG NO_COLOR XDG_STATE_HOME
-	unset XDG_CONFIG_HOME
-	export HOME=$BATS_TEST_TMPDIR/home
-	export EPD_STORE=$BATS_TEST_TMPDIR/store
-	export EPD_CONFIG=$BATS_TEST_TMPDIR/config.yaml
-	export EPD_MODEL=$model
-	mkdir -p "$HOME" "$BATS_TEST_TMPDIR/memory"
-	printf 'page:\n  memory_dir: %s\n' "$BATS_TEST_TMPDIR/memory" >"$EPD_CONFIG"
-	cd "$BATS_TEST_TMPDIR"
-}
-
 teardown() {
 	[ -z "${served:-}" ] || ! kill -0 "$served" 2>/dev/null || unserve || true
 	no_machines
