@@ -26,28 +26,9 @@
 #include "flow/inner.h"
 #include "page/page.h"
 
+#include "tests/bench/measure.h"
+
 enum { TOKENS = 16, CHUNK = 1 << 20, MANY = 1000 };
-
-static struct epd_why why;
-
-static void
-must(int rc, const char *what)
-{
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "mount: %s: %s\n", what, *why.text ? why.text :
-	    epd_strerror(rc));
-	exit(1);
-}
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- fill ---- */
 

@@ -29,28 +29,9 @@
 
 #include "shard/shard.h"
 
+#include "tests/bench/measure.h"
+
 enum { T = 16, BRANCHES = 8, THREADS = 64 };
-
-static struct epd_why why;
-
-static void
-must(int rc, const char *what)
-{
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "shard: %s: %s\n", what, *why.text ? why.text :
-	    epd_strerror(rc));
-	exit(1);
-}
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int
 folder(const char *at, const char *name)

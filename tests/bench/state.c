@@ -27,30 +27,12 @@
 #include "page/page.h"
 #include "tree/tree.h"
 
+#include "tests/bench/measure.h"
+
 /* The pages of mid: bf16, sixteen tokens of 24 layers and two heads of 64. */
 enum { TOKENS = 16, PAGE = 24 * 2 * 2 * 64 * 2 * TOKENS };
 
-static struct epd_why why;
 static struct epd_config config;
-
-static void
-must(int rc, const char *what)
-{
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "state: %s: %s\n", what, *why.text ? why.text :
-	    epd_strerror(rc));
-	exit(1);
-}
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static struct epd_store *
 store(const char *path)

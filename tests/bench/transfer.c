@@ -23,30 +23,12 @@
 #include "base/clock.h"
 #include "transport/transport.h"
 
+#include "tests/bench/measure.h"
+
 enum { PAGES = 1024, PAGE = 393216 };
 
-static struct epd_why why;
 static struct epd_extent extent[PAGES];
 static struct epd_opened window = { .id = 1, .writable = 1, .extent = extent };
-
-static void
-must(int rc, const char *what)
-{
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "transfer: %s: %s\n", what, *why.text ? why.text :
-	    epd_strerror(rc));
-	exit(1);
-}
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static uint64_t
 in_s(unsigned s)
