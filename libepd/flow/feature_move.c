@@ -101,11 +101,7 @@ close_way(void *arg, struct epd_passage *p, int broken)
 {
 	struct moving *m = arg;
 
-	if (broken)
-		epd_node_drop_link(m->n, m->by);
-	else if (m->window)
-		(void)epd_link_ops(p->link)->shut(p->link, m->window,
-		    epd_clock_boot_ns() + UINT64_C(1000000000), NULL);
+	epd_node_leave(m->n, m->by, p->link, m->window, broken);
 }
 
 static int

@@ -149,6 +149,17 @@ epd_node_drop_link(struct epd_node *n, enum epd_backend b)
 	n->link[b] = NULL;
 }
 
+void
+epd_node_leave(struct epd_node *n, enum epd_backend b, struct epd_link *l,
+    uint64_t window, int broken)
+{
+	if (broken)
+		epd_node_drop_link(n, b);
+	else if (window)
+		(void)epd_link_ops(l)->shut(l, window,
+		    epd_clock_boot_ns() + UINT64_C(1000000000), NULL);
+}
+
 /* What is the peer's answer leaves a link whole; what is the link's does not. */
 static int
 is_links(int rc)

@@ -57,6 +57,9 @@ int epd_node_link(struct epd_node *n, enum epd_backend b,
     struct epd_link **out, uint64_t deadline_ns, struct epd_why *why);
 /* It broke: closed, and opened again when it is next wanted. */
 void epd_node_drop_link(struct epd_node *n, enum epd_backend b);
+/* An attempt by l ended: its window (0: none) is shut, or l dropped if it broke. */
+void epd_node_leave(struct epd_node *n, enum epd_backend b, struct epd_link *l,
+    uint64_t window, int broken);
 /* After a failure: it is dropped if that was the link's, not the peer's answer. */
 void epd_node_failed(struct epd_node *n, enum epd_backend b, int rc);
 /*

@@ -79,11 +79,7 @@ close_way(void *arg, struct epd_passage *p, int broken)
 {
 	struct send *x = arg;
 
-	if (broken)
-		epd_node_drop_link(x->n, x->by);
-	else
-		(void)epd_link_ops(p->link)->shut(p->link, p->window,
-		    epd_clock_boot_ns() + UINT64_C(1000000000), NULL);
+	epd_node_leave(x->n, x->by, p->link, p->window, broken);
 }
 
 static int
