@@ -216,7 +216,7 @@ _epd_value() {
 	--op) compgen -W 'read write' -- "$2" ;;
 	--mode) compgen -W 'disabled shadow enforced' -- "$2" ;;
 	--priority) compgen -W 'low normal high' -- "$2" ;;
-	--intent) compgen -W 'foreground background prefetch offload handoff' \
+	--intent) compgen -W 'any foreground background prefetch offload handoff' \
 		-- "$2" ;;
 	--from) [ "$program" != epd-plan ] ||
 		compgen -W 'host cuda rocm tpu file' -- "$2" ;;

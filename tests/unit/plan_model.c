@@ -722,7 +722,7 @@ TEST(strict_takes_no_default)
 	CHECK_INT(decide(&s), 1);
 	s.i.strict = 1;
 	CHECK_INT(decide(&s), EPD_ENOPLAN);
-	CHECK_INT(refused(&s.d, EPD_VIA_TCP), EPD_REFUSED_POLICY);
+	CHECK_INT(refused(&s.d, EPD_VIA_TCP), EPD_REFUSED_UNNAMED);
 	done();
 }
 
