@@ -100,13 +100,9 @@ add_here(struct epd_scenario *s, const struct epd_transports *all)
 		struct epd_capability *c = &s->capability[t->backend];
 		struct epd_transport_facts f = { 0 };
 
-		if (t->probe(t, &f, NULL) < 0)
+		if (epd_prospect_here(t, &f, c) < 0)
 			continue;
 		s->loaded |= UINT32_C(1) << t->backend;
-		c->required_alignment = f.alignment;
-		c->max_sge = f.max_sge;
-		c->flags &= ~(uint32_t)EPD_CAN_CANCEL;
-		c->flags |= t->cancel ? EPD_CAN_CANCEL : 0;
 		if (f.ndevices && s->ndevices == 0 &&
 		    strlen(f.device) < EPD_PLAN_NAME)
 			strcpy(s->device[s->ndevices++], f.device);

@@ -70,6 +70,21 @@ epd_prospect_backends(const struct epd_store *here, const char *address)
 	return there;
 }
 
+int
+epd_prospect_here(const struct epd_transport *t,
+    struct epd_transport_facts *facts, struct epd_capability *inout)
+{
+	const int rc = t->probe(t, facts, NULL);
+
+	if (rc < 0)
+		return rc;
+	inout->required_alignment = facts->alignment;
+	inout->max_sge = facts->max_sge;
+	inout->flags &= ~(uint32_t)EPD_CAN_CANCEL;
+	inout->flags |= t->cancel ? EPD_CAN_CANCEL : 0;
+	return 0;
+}
+
 /* Those of a mask, as this program's transports say they are. */
 static int
 capabilities(const struct epd_store *here, uint32_t mask,
@@ -82,17 +97,10 @@ capabilities(const struct epd_store *here, uint32_t mask,
 		    here->transports, (enum epd_backend)b);
 		struct epd_transport_facts facts;
 
-		if (!(mask >> b & 1) || !t || t->probe(t, &facts, NULL) < 0 ||
-		    epd_capability_default(out + k, (enum epd_backend)b) < 0)
-			continue;
-		out[k].required_alignment = facts.alignment;
-		out[k].max_sge = facts.max_sge;
-		out[k].generation = 1;
-		if (t->cancel)
-			out[k].flags |= EPD_CAN_CANCEL;
-		else
-			out[k].flags &= ~(uint32_t)EPD_CAN_CANCEL;
-		k++;
+		if (mask >> b & 1 && t &&
+		    epd_capability_default(out + k, (enum epd_backend)b) == 0 &&
+		    epd_prospect_here(t, &facts, out + k) == 0)
+			k++;
 	}
 	if (epd_capability_default(out + k, EPD_VIA_RECOMPUTE) == 0)
 		k++;

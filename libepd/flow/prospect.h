@@ -34,6 +34,9 @@ struct epd_prospect_ask {
 int epd_prospect_make(struct epd_prospect *out,
     const struct epd_prospect_ask *a, struct epd_why *why);
 
+/* A capability as a transport says that it is here.  Fails as its probe. */
+int epd_prospect_here(const struct epd_transport *t,
+    struct epd_transport_facts *facts, struct epd_capability *inout);
 /* What here can reach a peer by: a bit for each backend. */
 uint32_t epd_prospect_backends(const struct epd_store *here,
     const char *address);

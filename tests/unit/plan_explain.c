@@ -333,6 +333,7 @@ same_parts(const struct epd_plan *a, const struct epd_plan *b)
 	return 1;
 }
 
+/* V9: serialization round trip. */
 TEST(round_trip)
 {
 	struct epd_plan_names n;
@@ -450,7 +451,7 @@ TEST(hostile_json_is_refused)
 	epd_planner_free(s.p);
 }
 
-/* ---- nothing secret ---- */
+/* ---- V9: sanitized JSON ---- */
 
 static const char *const secrets[] = {
 	"0x7f3a91c0d000", "7f3a91c0d000", "rkey=0xdeadbeef", "deadbeef1",
