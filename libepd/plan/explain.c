@@ -7,6 +7,8 @@
 
 /* Long enough to be part of a key, an address or an id. */
 enum { RUN = 8 };
+/* Columns of a terminal, the comma left out. */
+enum { WIDE = 78 };
 
 const char *
 epd_plan_clean(const char *s)
@@ -142,15 +144,22 @@ put_bytes(struct epd_buf *out, uint64_t n)
 	epd_buf_fmt(out, i ? "%.1f %s" : "%.0f %s", v, units[i]);
 }
 
+/* "31.0 us (observed), by device-host-file, as fp8" */
 static void
-put_cost(struct epd_buf *out, const struct epd_plan *p)
+put_cost(struct epd_buf *out, const struct epd_plan_names *n,
+    const struct epd_plan *p)
 {
 	if (p->reasons >> EPD_WHY_ORDER & 1 || !p->cost_ns) {
 		epd_buf_str(out, "by order");
-		return;
+	} else {
+		put_time(out, p->cost_ns);
+		epd_buf_fmt(out, " (%s)",
+		    epd_word(&epd_plan_sources, p->estimate.source));
 	}
-	put_time(out, p->cost_ns);
-	epd_buf_fmt(out, " (%s)", epd_word(&epd_plan_sources, p->estimate.source));
+	if (p->shape >= EPD_SHAPE_TEMPLATE)
+		epd_buf_fmt(out, ", by %s", epd_plan_shape_name(n, p->shape));
+	if (p->lossy)
+		epd_buf_fmt(out, ", as %s", epd_word(&epd_plan_lossy, p->lossy));
 }
 
 /* "primary   direct    rdma          31.0 us (observed)" */
@@ -161,11 +170,7 @@ put_line(struct epd_buf *out, const struct epd_plan_names *n,
 	epd_buf_fmt(out, "%-9s %-9s %-13s ", epd_word(&epd_plan_roles, p->role),
 	    epd_word(&epd_plan_path_kinds, p->path_kind),
 	    epd_backend_name(epd_plan_backend(p)));
-	put_cost(out, p);
-	if (p->shape >= EPD_SHAPE_TEMPLATE)
-		epd_buf_fmt(out, ", by %s", epd_plan_shape_name(n, p->shape));
-	if (p->lossy)
-		epd_buf_fmt(out, ", as %s", epd_word(&epd_plan_lossy, p->lossy));
+	put_cost(out, n, p);
 	epd_buf_str(out, "\n");
 }
 
@@ -205,9 +210,12 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 		{ "queue pair", c->qp_slots, 0 },
 		{ "completion queue", c->cq_slots, 0 },
 	};
+	size_t line = out->n;
 	const char *sep = "  takes ";
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		const size_t was = out->n;
+
 		if (!all[i].n)
 			continue;
 		epd_buf_str(out, sep);
@@ -218,6 +226,14 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 			epd_buf_fmt(out, "%llu", (unsigned long long)all[i].n);
 		epd_buf_fmt(out, " %s%s", all[i].name,
 		    all[i].bytes || all[i].n == 1 ? "" : "s");
+		if (out->n - line <= WIDE)
+			continue;
+		/* It begins the next line. */
+		out->n = was;
+		epd_buf_str(out, ",\n");
+		line = out->n;
+		sep = "        ";
+		i--;
 	}
 	epd_buf_str(out, "\n");
 }
@@ -295,7 +311,7 @@ epd_plan_why_not(struct epd_buf *out, const struct epd_plan_names *n,
 			epd_buf_fmt(out, "valid but ranked after %s, %s at ",
 			    epd_backend_name(epd_plan_backend(&d->plan[0])),
 			    epd_word(&epd_plan_roles, p->role));
-		put_cost(out, p);
+		put_cost(out, n, p);
 		epd_buf_str(out, "\n");
 	}
 	for (int i = 0; i < d->nrejected; i++) {

@@ -42,6 +42,14 @@ word_of(const struct row *row, const char *s)
 }
 
 int
+epd_in_no_backend(const struct in *in, const struct yaml_node *n,
+    const char *name)
+{
+	return epd_why(in->why, EPD_EUSAGE, "%s:%d: no backend is called %.64s",
+	    in->name, n->line, name);
+}
+
+int
 epd_in_map(struct in *in, const struct yaml_node *map, const struct row *rows,
     void *to)
 {
@@ -235,6 +243,8 @@ set_list(struct in *in, const struct yaml_node *n, const struct row *row,
 			else
 				((uint8_t *)to)[count] = (uint8_t)(i + 1);
 		}
+		if (i < 0 && row->kind == K_LIST && count < EPD_PLAN_BACKENDS)
+			return epd_in_no_backend(in, c, c->text);
 		if (i < 0)
 			return wrong(in, n, row, wants);
 		mask |= v;

@@ -47,6 +47,8 @@ struct row {
 
 /* "FILE:LINE: KEY wants ..."; EPD_EUSAGE. */
 int epd_in_fault(const struct in *in, const struct yaml_node *n, const char *wants);
+int epd_in_no_backend(const struct in *in, const struct yaml_node *n,
+    const char *name);
 /* One value to its field.  Fails: EPD_EUSAGE. */
 int epd_in_set(struct in *in, const struct yaml_node *n, const struct row *row,
     void *to);

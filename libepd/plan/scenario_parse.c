@@ -80,8 +80,7 @@ read_backend(struct in *in, const struct yaml_node *n)
 	int rc;
 
 	if (!id)
-		return epd_why(in->why, EPD_EUSAGE, "%s:%d: no backend is called "
-		    "%.64s", in->name, n->line, n->key);
+		return epd_in_no_backend(in, n, n->key);
 	b = (struct backend){ .cap = s->capability[id], .how = s->how.of[id],
 	    .base = s->baseline[id],
 	    .age = s->intent.now_ns - s->how.of[id].observed_at_ns,

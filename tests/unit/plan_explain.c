@@ -170,6 +170,40 @@ TEST(what_is_refused_of_no_backend_has_a_name)
 	epd_planner_free(s.p);
 }
 
+TEST(no_line_is_wider_than_a_terminal)
+{
+	struct epd_buf b = { 0 };
+
+	/* All that a plan can take. */
+	set_up(&s, EPD_VIA_RDMA, EPD_VIA_COPY, 0);
+	cap_of(&s, EPD_VIA_RDMA)->pairs = EPD_PAIR(EPD_IN_CPU, EPD_IN_CPU);
+	ends(&s, EPD_IN_CUDA, EPD_IN_CUDA);
+	s.i.bytes = UINT64_C(1000) << 40;
+	s.config.staging_chunk = UINT64_C(100) << 20;
+	CHECK_INT(decide(&s), 1);
+	epd_plan_text(&b, NULL, &s.d);
+	CHECK(holds(&b, "\n  takes 1000.0 TiB on the network, 1000.0 TiB at the "
+	    "receiver,\n        3.1 GiB of host memory, 1 request, "));
+	for (char *line = strtok((char *)(uintptr_t)epd_buf_cstr(&b), "\n"); line;
+	    line = strtok(NULL, "\n"))
+		CHECK(strncmp(line, "  takes", 7) || strlen(line) < 80);
+	epd_buf_free(&b);
+	epd_planner_free(s.p);
+}
+
+TEST(a_way_and_what_gives_up_bytes_of_it_are_told_apart)
+{
+	CHECK_INT(example(), 2);
+	s.rule[0].contract.allows |= EPD_MAY_FP8;
+	s.i.lossy = EPD_LOSSY_FP8;
+	s.i.lossy_bytes = 1 << 19;
+	CHECK_INT(decide(&s), 4);
+	CHECK_STR(why_not(EPD_VIA_RDMA), "rdma: it is what comes first, at "
+	    "20.5 us (observed), as fp8\nrdma: valid but ranked after rdma, "
+	    "primary at 31.0 us (observed)\n");
+	epd_planner_free(s.p);
+}
+
 TEST(what_the_legacy_selector_tries_next_is_not_refused)
 {
 	struct epd_legacy l = { .loaded = BIT(EPD_VIA_RDMA) | BIT(EPD_VIA_TCP) |
@@ -589,7 +623,7 @@ TEST(scenarios_that_are_none)
 		{ "loaded: tcp", "loaded wants" },
 		{ "policies: {}", "policies wants" },
 		{ "policies: [ { here: gpu } ]", "here wants" },
-		{ "policies: [ { backends: [rmda] } ]", "backends wants" },
+		{ "policies: [ { backends: [rmda] } ]", "no backend is called rmda" },
 		{ "policies: [ { name: abcdefghijklmnopqrstuvwxyz123456 } ]",
 		    "name wants" },
 		{ "policies: [ { contract: { allow: [all] } } ]", "allow wants" },
