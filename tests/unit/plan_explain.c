@@ -2,8 +2,10 @@
  * plan_explain - plans told and read back: the RFC's example, the round trip, what is
  * refused, and that nothing secret comes out.
  */
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "tests/unit/plan.h"
 
 static struct setup s;
@@ -415,6 +417,26 @@ parse_with(const char *from, const char *to)
 	epd_buf_free(&b);
 	epd_buf_free(&c);
 	return rc;
+}
+
+/* What the fuzzer begins with is taken; else it would learn nothing of the rest. */
+TEST(seeds_of_the_fuzzer_are_plans)
+{
+	static const char *const seeds[] = { "rdma", "recompute", "shm", "staged",
+	    "tcp" };
+	char path[80];
+
+	for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+		struct epd_buf b = { 0 };
+		struct epd_plan p;
+
+		snprintf(path, sizeof path, "tests/fuzz/corpus/plan_explain/%s",
+		    seeds[k]);
+		CHECK_INT(epd_file_read(AT_FDCWD, path, 1 << 16, &b), 0);
+		if (epd_plan_parse(&p, NULL, epd_span(b.p, b.n), &s.why))
+			CHECK_FAIL("%s: %s", path, s.why.text);
+		epd_buf_free(&b);
+	}
 }
 
 TEST(hostile_json_is_refused)
