@@ -209,6 +209,7 @@ went() {
 	policies:
 	- { name: other, backends: [rdma], intent: background }
 	- { name: ours, backends: [tcp], intent: handoff }
+	- { name: rest, backends: [rdma] }
 	Y
 	printf 'policies: [ { backends: [rdma] } ]\n' >rdma.yaml
 	printf 'contract: { max_nic_bytes: 1K }\n' >cap.yaml
