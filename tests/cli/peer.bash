@@ -29,12 +29,18 @@ sums() {
 	epd-state show -j "$@" | jq -c '[.kv_pages[].sum]'
 }
 
-# What a branch of a state would say, with the logprobs of each token.
+# What a state says, each token with its logprob; $in goes before it.
+drawn() {
+	# shellcheck disable=SC2086
+	${in:-} epd-decode -j "$@" | jq -ce 'select(.id != null) | [.id, .logprob]'
+}
+
+# What a branch of a state would say.
 says() {
 	local b
 	b=$(epd-fork "$@")
 	shift
-	epd-decode -j --logprobs "$@" "$b" | jq -c '[.token, .logprob]'
+	drawn "$@" "$b"
 	epd-state release "$@" "$b"
 }
 

@@ -7,10 +7,10 @@ load peer
 teardown() {
 	[ -z "${served:-}" ] || ! kill -0 "$served" 2>/dev/null || unserve || true
 	no_machines
-	for s in "$EPD_STORE" peer; do
+	for s in "$EPD_STORE" peer third; do
 		[ ! -e "$s/store" ] || epd-state check --store "$s"
 	done
-	rm -rf "$EPD_STORE" peer memory
+	rm -rf "$EPD_STORE" peer third memory
 }
 
 @test "a state goes to a peer by tcp and goes on there: same tokens, same bits" {
@@ -18,6 +18,7 @@ teardown() {
 	epd-decode -n 4 "$s" >/dev/null
 	s=$(epd-prefill -p 'And what colour is it?' "$s" | cut -d@ -f1)
 	want=$(says "$s")
+	[ -n "$want" ]
 	had=$(sums "$s")
 	serve peer --listen tcp://127.0.0.1:0
 	[[ $address == tcp://127.0.0.1:* ]]
@@ -46,8 +47,8 @@ teardown() {
 	cp "$EPD_CONFIG" plain
 	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
 	t=$(ip netns exec "$near" epd-handoff --to "$address" "$s")
-	[ "$(ip netns exec "$far" epd-decode --store peer -j --logprobs "$(
-		epd-fork --store peer "$t")" | jq -c '[.token, .logprob]')" = "$want" ]
+	[ -n "$want" ]
+	[ "$(in="ip netns exec $far" drawn --store peer "$t")" = "$want" ]
 	unserve
 	# Nothing listens beyond the machine without a key.
 	run -2 --separate-stderr timeout 10 ip netns exec "$far" epd-serve --role data \
@@ -143,6 +144,55 @@ teardown() {
 	ask '' --store peer >/dev/null
 	[ "$(epd-state metrics --store peer |
 		sed -n 's/^epd_reuse_exact_reuse_hits //p')" -eq "$before" ]
+}
+
+# The run files of a store's memory tier.
+runs_of() {
+	find memory -path "*/$1" -type f ! -name '.*' | sort
+}
+
+@test "what a codec left and is lost is the same again, or refused" {
+	for c in fp8 int8; do
+		cp "$EPD_CONFIG" plain
+		printf 'transfer:\n  compression: %s\n' "$c" >>"$EPD_CONFIG"
+		serve peer --listen tcp://127.0.0.1:0
+		s=$(epd-handoff --to "$address" "$(ask "$(seq -s' ' 60)")")
+		one=$(epd-handoff --to "$address" "$(epd-prefill --raw -p 'Hi the')")
+		unserve
+		cp plain "$EPD_CONFIG"
+		# They go on, each from the middle of a page that came.
+		for b in "$s" "$one"; do
+			epd-prefill --store peer --continue -p ' and so on?' "$b" >/dev/null
+		done
+		want=$(says "$s" --store peer)
+		[ -n "$want" ]
+		want_one=$(says "$one" --store peer)
+		had=$(sums --store peer "$s")
+		# All of it, then one run after another.
+		mv memory kept && mkdir memory
+		[ "$(says "$s" --store peer)" = "$want" ]
+		[ "$(says "$one" --store peer)" = "$want_one" ]
+		[ "$(sums --store peer "$s")" = "$had" ]
+		epd-state check --store peer
+		for f in $(runs_of "${s%%/*}/*"); do
+			rm "$f"
+			[ "$(says "$s" --store peer)" = "$want" ]
+		done
+		rm -rf kept
+		# Handed on, nobody knows which pages were computed on such.
+		serve third --listen tcp://127.0.0.1:0
+		t=$(epd-handoff --store peer --to "$address" "$s")
+		unserve
+		[ "$(says "$t" --store third)" = "$want" ]
+		rm -rf memory/epd-*
+		run -5 --separate-stderr epd-decode --store third -n 1 "$t"
+		[ -z "$output" ]
+		[[ $stderr == *"came by $c are lost"*'epd-state show --text'* ]]
+		# And that is the way out.
+		epd-state show --store third --text "$t" >text
+		[ -s text ]
+		rm -rf peer third memory/epd-*
+	done
 }
 
 @test "a codec that the peer does not know changes nothing" {
@@ -253,7 +303,6 @@ teardown() {
 }
 
 @test "policies that the configuration names are kept to" {
-	s=$(epd-prefill -p "$(seq -s' ' 40)")
 	t=$(ask)
 	cat >rules.yaml <<-'E'
 	policies:
@@ -266,8 +315,10 @@ teardown() {
 		printf 'transfer:\n  mode: %s\n  rules: "%s"\n' "$mode" "$PWD/rules.yaml" \
 			>>"$EPD_CONFIG"
 		[ -n "${served:-}" ] || serve peer --listen tcp://127.0.0.1:0
-		b=$(epd-fork "$s")
+		# What the peer does not know yet, in either mode.
+		b=$(epd-prefill -p "$mode $(seq -s' ' 40)")
 		want=$(says "$b")
+		[ -n "$want" ]
 		# Its pages may not go: they are computed there, and are the same.
 		run --separate-stderr epd-handoff -v --to "$address" "$b"
 		[ "$status" -eq 0 ]
