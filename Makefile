@@ -103,7 +103,7 @@ $(B)/bin/epd-mount: $(B)/obj/cmd/epd-mount.o $(B)/fs.a $(B)/cmd.a $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS)
 
 # Those that reach other machines.
-WIRED = epd-handoff epd-plan epd-serve
+WIRED = epd-handoff epd-plan epd-serve epd-state
 $(filter $(WIRED:%=$(B)/bin/%),$(COMMANDS)): $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(B)/transport.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@

@@ -302,6 +302,147 @@ runs_of() {
 	run -2 epd-handoff --from tcp://127.0.0.1:9 --prepare "$s"
 }
 
+# The command, killed instead of its nth call that changes a file.
+killed_at() {
+	EPD_FAULT_CALL=any EPD_FAULT_NTH=$1 EPD_FAULT_DO=KILL \
+		LD_PRELOAD=$build/faults.so "${@:2}" >out 2>err </dev/null
+}
+
+@test "fetched by one that was killed: the same command again ends it" {
+	local n rc pinned=0
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill --store peer -p 'One two three.')
+	want=$(says "$s" --store peer)
+	[ -n "$want" ]
+	for n in $(seq 1 "${STEP:-4}" 400); do
+		b=$(epd-fork --store peer "$s")
+		to=$([ $((n / 4 % 2)) -eq 0 ] || echo got)
+		rc=0
+		killed_at "$n" epd-handoff --from "$address" "$b" $to || rc=$?
+		[ "$rc" -eq 0 ] && break
+		[ "$rc" -eq 137 ]
+		[ -z "$(epd-handoff --store peer --status | grep PREPARED)" ] ||
+			pinned=$((pinned + 1))
+		rc=0
+		epd-handoff --from "$address" "$b" $to >got 2>err || rc=$?
+		# Where it was killed past the last step nobody was told the name.
+		if [ "$rc" -eq 4 ]; then
+			epd-state ls | awk '{ print $1 }' >got
+		fi
+		[ "$rc" -eq 0 ] || [ "$rc" -eq 4 ] || { cat err >&2; false; }
+		[ "$(epd-state ls | wc -l)" -eq 1 ]
+		[ "$(says "$(cat got)")" = "$want" ]
+		run -4 epd-state show --store peer "$b"
+		epd-state gc
+		epd-state gc --store peer
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		epd-state release "$(cat got)"
+	done
+	[ "$pinned" -ge 2 ]
+	[ "$rc" -eq 0 ]
+}
+
+@test "what a peer knows of is listed and ended by its id, from either side" {
+	local n=0
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill --store peer -p 'One two three.')
+	for how in --abort --commit here; do
+		b=$(epd-fork --store peer "$s")
+		# It is pinned there, and nothing is known of it here.
+		while [ -z "$(epd-handoff --store peer --status)" ]; do
+			n=$((n + 1))
+			killed_at $n epd-handoff --from "$address" "$b" got || true
+		done
+		n=0
+		[ -z "$(epd-handoff --status)" ]
+		line=$(epd-handoff --status --at "$address")
+		[[ $line == *" $b@1 PREPARED -> got -, with $address" ]]
+		id=${line%% *}
+		[ "$(epd-handoff --status --at "$address" "${id:0:9}")" = "$line" ]
+		[ "$(epd-handoff --status --at "$address" -j | jq -r .from_store)" = "$address" ]
+		run -4 epd-handoff --abort "$id"
+		# Another workflow is another wish.
+		run -3 --separate-stderr epd-handoff --from "$address" "$b" other
+		[[ $stderr == *"$id"*--at* ]]
+		case $how in
+		--abort)
+			run -0 epd-handoff --abort --at "$address" "${id:0:9}"
+			[ "$output" = "$b" ]
+			epd-decode --store peer -n 1 "$b"
+			;;
+		--commit)
+			run -0 epd-handoff --commit --at "$address" "$id"
+			epd-decode -n 1 "$output"
+			;;
+		here)
+			# Its source is the peer's own.
+			run -0 epd-handoff --store peer --abort "$id"
+			epd-decode --store peer -n 1 "$b"
+			;;
+		esac
+		[ -z "$(epd-handoff --status --at "$address")" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+	done
+	run -2 epd-handoff --at "$address" "$s"
+	run -2 epd-handoff --adopt --at "$address" 1234
+	run -2 epd-handoff --status --at ./peer
+}
+
+@test "gc settles with peers, and waits for none that is not there" {
+	s=$(ask)
+	serve peer --listen tcp://127.0.0.1:0
+	port=${address##*:}
+	id=$(epd-handoff --prepare --timeout 100ms --to "$address" "$s")
+	sleep 0.2
+	unserve
+	run -0 --separate-stderr timeout 20 epd-state gc
+	[[ $stderr == *"hand-off $id waits for w1 of $address: "* ]]
+	[ "$(wc -l <<<"$stderr")" -eq 1 ]
+	run -0 --separate-stderr epd-state gc -q
+	[ -z "$stderr" ]
+	[[ $(epd-handoff --status) == "$id "*", with $address, unreachable, expired" ]]
+	serve peer --listen "tcp://127.0.0.1:$port"
+	[ "$(epd-state gc -j | jq .handoffs)" -eq 1 ]
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 1 "$s"
+	# A peer that answers nothing holds it up for a while, not for ever.
+	b=$(epd-fork "$s")
+	epd-handoff --prepare --timeout 100ms --to "$address" "$b"
+	kill -STOP "$served"
+	sleep 0.2
+	run -0 --separate-stderr timeout 20 epd-state gc
+	kill -CONT "$served"
+	[[ $stderr == *'waits for'* ]]
+	epd-state gc
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "handed over by one that was killed: gc on both sides ends it" {
+	local n rc
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill -p 'One two three.')
+	for n in $(seq 2 "${STEP:-4}" 400); do
+		b=$(epd-fork "$s")
+		rc=0
+		killed_at "$n" epd-handoff --timeout 1s --to "$address" "$b" t || rc=$?
+		[ "$rc" -eq 0 ] && break
+		[ "$rc" -eq 137 ]
+		# Some stand at one side, some at the other, some at both.
+		[ -z "$(epd-handoff --status)$(epd-handoff --store peer --status)" ] || sleep 1
+		epd-state gc
+		epd-state gc --store peer
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		{ epd-state ls; epd-state ls --store peer; } >owner
+		[ "$(wc -l <owner)" -eq 2 ] || { echo "at $n:" $(cat owner) >&2; cat err >&2; false; }
+		epd-state release "$b"
+		[ "$(epd-state ls --store peer | wc -l)" -eq 0 ] ||
+			epd-state release --store peer -r t
+	done
+	[ "$rc" -eq 0 ]
+}
+
 @test "policies that the configuration names are kept to" {
 	t=$(ask)
 	cat >rules.yaml <<-'E'

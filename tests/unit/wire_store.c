@@ -127,7 +127,7 @@ tell(struct mover *m, enum epd_ask verb, struct epd_half_ask *a,
 	if (rc == 0 && verb == EPD_ASK_HAD) {
 		c = epd_cur(epd_span(answer.p, answer.n));
 		rc = epd_half_ask_unpack(&c, a);
-		rc = rc < 0 ? rc : a->version != 0;
+		rc = rc < 0 ? rc : a->had != 0;
 	}
 	epd_buf_free(&b);
 	epd_buf_free(&answer);
