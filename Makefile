@@ -161,7 +161,7 @@ help:
 #: make fuzz       each fuzz target for SECONDS (default 60), or RUNS inputs
 #: make bench      figures as ratios, into build/bench.jsonl; bench-NAME one group
 #: make lint       floors, sizes, words, shellcheck, man pages; make warn: gcc and clang
-#: make config     what was found, and what each absence turns off
+#: make config     what was found, and what is off without the rest
 #: make install    to DESTDIR and PREFIX (/usr/local)
 #: make dist       a tar file of what is committed
 #: make clean      remove build/

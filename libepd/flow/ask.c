@@ -13,6 +13,12 @@ ended(const struct epd_cur *c)
 	return c->failed ? EPD_EFORMAT : 0;
 }
 
+int
+epd_ask_no_answer(struct epd_why *why)
+{
+	return epd_why(why, EPD_EPEER, "it does not answer as a store does");
+}
+
 void
 epd_ask_str(struct epd_buf *b, const char *s)
 {

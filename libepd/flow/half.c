@@ -105,6 +105,7 @@ open_store(struct epd_half *half, struct epd_store *near, int look)
 		.path = half->store, .config = &near->config,
 		.tenant = near->tenant, .log = near->log, .look = look,
 		.transports = near->transports, .codecs = near->codecs,
+		.listener = near->listener,
 	};
 
 	static const uint8_t here[16];

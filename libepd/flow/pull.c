@@ -167,8 +167,7 @@ ask_have(struct trip *t, uint8_t *have, struct epd_why *why)
 		c = epd_cur(epd_span(answer.p, answer.n));
 		got = epd_unpack_bytes(&c, t->npages);
 		if (rc == 0 && c.failed)
-			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
-			    "store does");
+			rc = epd_ask_no_answer(why);
 		if (rc == 0)
 			memcpy(have, got.p, t->npages);
 	}
@@ -413,8 +412,7 @@ ask_state(struct trip *t, struct epd_why *why)
 	epd_buf_free(&answer);
 	t->traits = &t->parcel.traits;
 	t->v = &t->parcel.v;
-	return rc == EPD_EFORMAT ? epd_why(why, EPD_EPEER, "it does not answer "
-	    "as a store does") : rc;
+	return rc == EPD_EFORMAT ? epd_ask_no_answer(why) : rc;
 }
 
 /* Of another numeric family from here on. */

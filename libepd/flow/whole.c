@@ -277,6 +277,9 @@ move_stretch(struct epd_whole *f, struct stretch *s, const struct epd_link *link
 		return rc;
 	if (epd_run_link(from, s->run, to->runs, link->run) == 0) {
 		moved->linked += s->n;
+		epd_count(store->metrics, EPD_M_VIA_LINK_BYTES, s->n *
+		    f->traits.page_bytes);
+		epd_count(store->metrics, EPD_M_VIA_LINK_COUNT, 1);
 		rc = 1;
 	} else if ((rc = copy(f, s, from, store, to->runs, link->run)) == 0) {
 		moved->copied += s->n;

@@ -63,3 +63,8 @@ no_machines() {
 	[ -z "${near:-}" ] || ip netns del "$near"
 	[ -z "${far:-}" ] || ip netns del "$far"
 }
+
+# A counter of a store's.
+metric() {
+	epd-state metrics "${@:2}" | sed -n "s/^epd_$1 //p"
+}

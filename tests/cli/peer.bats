@@ -74,7 +74,15 @@ teardown() {
 	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
 	run -2 --separate-stderr epd-handoff --to "$address" "$s"
 	[[ $stderr == *'chmod 600'* ]]
+	# One that is not there is no such thing, and another tenant's store wrong use.
+	mv key gone
+	run -4 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *"$PWD/key"* ]]
+	mv gone key
 	chmod 600 key
+	EPD_TENANT=other run -2 --separate-stderr epd-handoff --to "$address" \
+		"$(EPD_TENANT=other epd-prefill --store another -p hi)" --store another
+	[[ $stderr == *tenant* ]]
 	[ "$(epd-handoff --to "$address" "$s")" = w1/s1 ]
 }
 
@@ -106,6 +114,9 @@ teardown() {
 	[ "$output" = w1/s1 ]
 	# Pages are the same memory: no byte of them was copied.
 	[[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]]
+	linked=$(sed -n 's/^\([0-9]*\) pages linked.*/\1/p' <<<"$stderr")
+	[ "$(metric transfer_link_bytes)" -eq $((linked * 24576)) ]
+	[ "$(metric transfer_link_count)" -ge 1 ]
 	[ "$(says w1/s1 --store peer)" = "$want" ]
 	if [ "$(id -u)" -eq 0 ]; then
 		chmod 711 . peer
@@ -284,7 +295,10 @@ runs_of() {
 		[[ $output == got/s* ]]
 		case $at in
 		tcp*) [[ $stderr =~ [1-9][0-9]*\ copied ]] ;;
-		*) [[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]] ;;
+		*)
+			[[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]]
+			[ "$(metric transfer_link_bytes)" -eq $((${stderr%% *} * 24576)) ]
+			;;
 		esac
 		[ "$(says "$output")" = "$want" ]
 		run -4 epd-decode --store peer "$b"

@@ -4,7 +4,7 @@
  * store has the state in the end, and no half is left that nobody can end.
  */
 #include "tests/check.h"
-#include "flow/pair.h"
+#include "flow/standing.h"
 #include "tests/unit/depot_serve.h"
 
 enum { TIME_MS = 60000, SHORT_MS = 100 };
@@ -273,6 +273,61 @@ TEST(committed_and_forgotten_there_first)
 	CHECK_INT(phase(&x.here, "w1", x.id), EPD_COMMITTED);
 	CHECK_INT(settle(&x.here, "w1"), 1);
 	down(&x, 0);
+}
+
+/* ---- who waits ---- */
+
+struct heard { int n; uint64_t first_ns; char text[400]; };
+
+static void
+hear(void *arg, const char *text)
+{
+	struct heard *h = arg;
+
+	if (!h->n++)
+		h->first_ns = epd_clock_boot_ns();
+	snprintf(h->text, sizeof h->text, "%s", text);
+}
+
+TEST(a_peer_that_went_is_waited_for_aloud)
+{
+	struct heard heard = { .n = 0 };
+	struct epd_standing none;
+	struct epd_node *n;
+	uint64_t from;
+	struct way x;
+
+	up(&x, TIME_MS);
+	x.here.s->listener = (struct epd_listener){ hear, &heard };
+	CHECK_INT(epd_node_open(&n, x.here.s, x.s.address, in_ms(5000), NULL),
+	    0);
+	CHECK_INT(epd_standing_ask(&none, n, "", in_ms(5000), NULL), 0);
+	epd_standing_free(&none);
+	CHECK_INT(heard.n, 0);
+	depot_unserve(&x.s, SIGKILL);
+	from = epd_clock_boot_ns();
+	CHECK_INT(epd_standing_ask(&none, n, "", in_ms(2000), NULL), EPD_EPEER);
+	CHECK_INT(heard.n, 1);
+	CHECK(heard.first_ns >= from + 1000 * MS);
+	CHECK(heard.first_ns < from + 1900 * MS);
+	CHECK(strstr(heard.text, x.s.address));
+	CHECK(strstr(heard.text, "refused"));
+	epd_node_close(n);
+	/* One that was never there is not. */
+	from = epd_clock_boot_ns();
+	CHECK_INT(epd_node_open(&n, x.here.s, x.s.address, in_ms(5000), NULL),
+	    EPD_EPEER);
+	CHECK_INT(epd_node_open(&n, x.here.s, "tcp://127.0.0.1:77777",
+	    in_ms(5000), NULL), EPD_EUSAGE);
+	CHECK(epd_clock_boot_ns() < from + 1000 * MS);
+	{
+		struct epd_handed told;
+
+		/* Rolled back unseen. */
+		CHECK_INT(epd_flow_handoff_abort(x.here.s, x.id, "", &told,
+		    NULL), 0);
+	}
+	down(&x, 1);
 }
 
 int
