@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "cmd/open.h"
 #include "epd.h"
 
 /* Keys of the common options that have no letter; a command's own begin later. */
@@ -100,7 +101,5 @@ const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */
 volatile sig_atomic_t *cli_catch(void);
-
-#include "cmd/open.h"
 
 #endif

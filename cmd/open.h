@@ -2,7 +2,9 @@
 #ifndef CMD_OPEN_H
 #define CMD_OPEN_H
 
-#include "cmd/cli.h"
+#include "epd.h"
+
+struct cli;
 
 void cli_config(struct cli *c);
 void cli_store_path(struct cli *c, struct epd_buf *out);

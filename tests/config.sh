@@ -21,7 +21,7 @@ opt fuse3 fuse3 epd-mount
 rdma=no
 pkg-config --exists libibverbs librdmacm &&
 	rdma=$(pkg-config --modversion libibverbs)
-row rdma $rdma 'transport rdma is built' \
+row rdma "$rdma" 'transport rdma is built' \
 	'OFF: transport rdma (libibverbs, librdmacm); tcp and shm are built'
 opt uring liburing 'transport io_uring is built' \
 	'transport io_uring'
@@ -29,11 +29,11 @@ nvcc=$(command -v nvcc >/dev/null && nvcc --version | sed -n 's/.*release \([0-9
 row cuda "${nvcc:-no}" 'the GPU plug-in' 'OFF: the GPU plug-in; the CPU engine is built'
 dnnl=no
 [ -f /usr/include/dnnl.h ] && dnnl=yes
-row onednn $dnnl 'bench: a matrix product to compare with' \
+row onednn "$dnnl" 'bench: a matrix product to compare with' \
 	'OFF: bench: a matrix product to compare with'
 qemu=no
 command -v qemu-system-x86_64 >/dev/null && qemu=yes
-row qemu $qemu 'tests of the RDMA transport' 'OFF: tests of the RDMA transport'
+row qemu "$qemu" 'tests of the RDMA transport' 'OFF: tests of the RDMA transport'
 for t in clang bats spin valgrind strace mandoc; do
 	v=no
 	command -v $t >/dev/null && v=yes

@@ -235,11 +235,7 @@ ready(struct asked *x, struct arrived *r, struct epd_why *why)
 	rc = epd_shard_ready(w->shard, &x->a.h, traits, &settled.v, &state,
 	    why);
 	if (rc == 0) {
-		struct epd_version v;
-
-		/* One that was ready already has pages of its own. */
-		if (epd_shard_version(w->shard, state, 1, &v) == 0 &&
-		    epd_version_run(&v, 0) != epd_version_run(&settled.v, 0))
+		if (epd_links_are_late(w->shard, state, &settled.v))
 			epd_settle_undo(&settled, w);
 		epd_pack_u32(x->answer, state);
 		epd_pack_u64(x->answer, settled.moved.linked);

@@ -18,10 +18,9 @@
 #include "base/metrics.h"
 #include "base/transport.h"
 #include "feature/feature.h"
+#include "flow/workflow.h"
 #include "shard/shard.h"
 #include "tier/tier.h"
-
-enum { EPD_WORKFLOW = 64 };	/* bytes of a workflow's name with its NUL */
 
 /* Who hears, while it goes on, what takes long and why: a sentence. */
 struct epd_listener {
@@ -81,7 +80,5 @@ int epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 void epd_store_close(struct epd_store *s);
 /* The memory tier's index of pages, opened when first needed; NULL without. */
 struct epd_index *epd_store_index(struct epd_store *s);
-
-#include "flow/workflow.h"
 
 #endif

@@ -1,11 +1,19 @@
 /*
  * workflow.h - the names people give to what is in a store, and the workflows that
- * are so called.  Outsiders include flow/store.h.
+ * are so called.  store.h includes it.
  */
 #ifndef EPD_FLOW_WORKFLOW_H
 #define EPD_FLOW_WORKFLOW_H
 
-#include "flow/store.h"
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+
+enum { EPD_WORKFLOW = 64 };	/* bytes of a workflow's name with its NUL */
+
+struct epd_shard;
+struct epd_store;
 
 /* "w1/s3", "w1/s3@2", "w1" or "f:HEX"; what is not said is 0 or "". */
 enum epd_ref_kind { EPD_REF_WORKFLOW, EPD_REF_STATE, EPD_REF_FEATURE };

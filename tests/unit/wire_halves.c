@@ -30,7 +30,7 @@ up(struct way *x, uint64_t ms)
 	struct epd_handed told;
 
 	memset(x, 0, sizeof *x);
-	x->fds = depot_fds();
+	x->fds = scratch_have("fd");
 	depot_begin(&x->far);
 	depot_begin(&x->here);
 	group_state(&x->here, "w1", 1, 3);
@@ -114,7 +114,7 @@ down(struct way *x, int here)
 	depot_unserve(&x->s, 0);
 	depot_end(&x->here);
 	depot_end(&x->far);
-	CHECK_INT(depot_fds(), x->fds);
+	CHECK_INT(scratch_have("fd"), x->fds);
 }
 
 struct seen { int n; unsigned source, target; };
