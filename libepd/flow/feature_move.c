@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/route.h"
+#include "flow/window.h"
 
 struct moving {
 	struct epd_route route;		/* first: the carrier's arg */
@@ -22,49 +23,23 @@ struct moving {
 	int had;			/* and there is no more to be moved */
 };
 
-/* One question whose answer begins with a window. */
-static int
-ask(struct epd_link *l, enum epd_ask verb, const struct epd_buf *question,
-    struct moving *m, uint64_t deadline_ns, struct epd_why *why)
+/* READ_FEATURE or WRITE_FEATURE. */
+static void
+ask_window(const struct moving *m, struct epd_buf *b)
 {
-	struct epd_buf answer = {0};
-	struct epd_cur c;
-	int rc = question->failed ? -ENOMEM : epd_link_ops(l)->call(l,
-	    (uint16_t)verb, epd_span(question->p, question->n), &answer,
-	    deadline_ns, why);
-
-	if (rc == 0) {
-		c = epd_cur(epd_span(answer.p, answer.n));
-		m->window = epd_unpack_u64(&c);
-		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
-		    i++)
-			m->bytes[i] = epd_unpack_u64(&c);
-		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
-		    i++)
-			m->sum[i] = epd_unpack_u64(&c);
-		if (c.failed)
-			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
-			    "store does");
-	}
-	epd_buf_free(&answer);
-	return rc;
+	epd_buf_put(b, m->fp->b, EPD_NAME);
+	for (int i = 0; m->op == EPD_OP_WRITE && i < EPD_PARTS; i++)
+		epd_pack_u64(b, m->bytes[i]);
 }
 
-/* READ_FEATURE or WRITE_FEATURE. */
-static int
-ask_window(struct moving *m, struct epd_link *l, uint64_t deadline_ns,
-    struct epd_why *why)
-{
-	struct epd_buf b = {0};
-	int rc;
+/* READ's answer has bytes and sums behind the window. */
+enum { TOLD = 2 * EPD_PARTS };
 
-	epd_buf_put(&b, m->fp->b, EPD_NAME);
-	for (int i = 0; m->op == EPD_OP_WRITE && i < EPD_PARTS; i++)
-		epd_pack_u64(&b, m->bytes[i]);
-	rc = ask(l, m->op == EPD_OP_READ ? EPD_ASK_READ_FEATURE :
-	    EPD_ASK_WRITE_FEATURE, &b, m, deadline_ns, why);
-	epd_buf_free(&b);
-	return rc;
+static void
+take_told(struct moving *m, const uint64_t told[TOLD])
+{
+	memcpy(m->bytes, told, sizeof m->bytes);
+	memcpy(m->sum, told + EPD_PARTS, sizeof m->sum);
 }
 
 static int
@@ -72,27 +47,30 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
     struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	struct moving *m = arg;
-	const uint64_t was[EPD_PARTS] = { m->bytes[0], m->bytes[1], m->bytes[2] };
-	struct epd_link *l;
+	const int read = m->op == EPD_OP_READ;
+	struct epd_buf b = {0};
+	uint64_t told[TOLD];
 	int rc;
 
 	(void)moved;
 	m->by = (enum epd_backend)plan->stage[0].backend;
-	rc = epd_node_link(m->n, m->by, &l, deadline_ns, why);
-	if (rc == 0)
-		rc = ask_window(m, l, deadline_ns, why);
-	if (rc < 0) {
-		epd_node_failed(m->n, m->by, rc);
+	ask_window(m, &b);
+	rc = epd_window_open(m->n, m->by, read ? EPD_ASK_READ_FEATURE :
+	    EPD_ASK_WRITE_FEATURE, &b, out, told, read ? TOLD : 0, deadline_ns,
+	    why);
+	epd_buf_free(&b);
+	if (rc < 0)
 		return rc;
-	}
-	if (memcmp(was, m->bytes, sizeof was)) {
-		memcpy(m->bytes, was, sizeof was);
-		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
+	m->window = out->window;
+	out->fresh = !read;
+	if (read && memcmp(told, m->bytes, sizeof m->bytes)) {
+		(void)epd_link_ops(out->link)->shut(out->link, out->window,
+		    deadline_ns, NULL);
 		return epd_why(why, EPD_ENOTHING, "the feature is another one "
 		    "meanwhile");
 	}
-	*out = (struct epd_passage){ .link = l, .window = m->window,
-	    .fresh = m->op == EPD_OP_WRITE };
+	if (read)
+		take_told(m, told);
 	return 0;
 }
 
@@ -109,16 +87,10 @@ commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
     uint64_t deadline_ns, struct epd_why *why)
 {
 	struct moving *m = arg;
-	struct epd_buf b = {0};
-	int rc;
 
 	(void)plan;
-	if (m->op == EPD_OP_READ || !m->window)
-		return 0;
-	epd_pack_u64(&b, m->window);
-	rc = ask(p->link, EPD_ASK_KEEP_FEATURE, &b, m, deadline_ns, why);
-	epd_buf_free(&b);
-	return rc;
+	return m->op == EPD_OP_READ || !m->window ? 0 : epd_window_keep(p,
+	    EPD_ASK_KEEP_FEATURE, &m->window, deadline_ns, why);
 }
 
 static const struct epd_carrier carrier = {
@@ -163,22 +135,34 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 
 /* ---- from there ---- */
 
+static int
+ask_told(void *arg, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	struct moving *m = arg;
+	struct epd_buf b = {0};
+	uint64_t told[TOLD];
+	int rc;
+
+	ask_window(m, &b);
+	rc = epd_window_ask(l, EPD_ASK_READ_FEATURE, &b, &m->window, told,
+	    TOLD, deadline_ns, why);
+	epd_buf_free(&b);
+	if (rc < 0)
+		return rc;
+	take_told(m, told);
+	if (m->window)
+		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
+	return 0;
+}
+
 /* Its sizes, which bound what is made room for. */
 static int
 ask_sizes(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
 {
-	const enum epd_backend b = epd_node_control(m->n);
-	uint64_t wait_ns = 0;
-	struct epd_link *l;
-	int rc;
+	int rc = epd_node_try(m->n, epd_node_control(m->n), ask_told, m,
+	    deadline_ns, why);
 
-	do {
-		rc = epd_node_link(m->n, b, &l, deadline_ns, why);
-		if (rc == 0)
-			rc = ask_window(m, l, deadline_ns, why);
-	} while (rc < 0 && epd_node_again(m->n, b, rc, &wait_ns, deadline_ns));
-	if (rc == 0 && m->window)
-		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++)
 		if (m->bytes[i] > EPD_FEATURE_PART)
 			rc = epd_why(why, EPD_ETOOBIG, "a feature of %llu bytes",
