@@ -194,10 +194,12 @@ static int
 own(const struct finder *f, long page, const struct epd_name *name,
     struct place *out)
 {
-	const struct epd_page_row *r = f->row + page;
+	const struct epd_page_row *r;
 
-	if ((uint64_t)page >= f->nrows || r->ref.rows != f->t || !r->run ||
-	    !epd_name_equal(&r->ref.name, name))
+	if ((uint64_t)page >= f->nrows)
+		return 0;
+	r = f->row + page;
+	if (r->ref.rows != f->t || !r->run || !epd_name_equal(&r->ref.name, name))
 		return 0;
 	memcpy(out->workflow, f->q->w->name, sizeof out->workflow);
 	out->run = r->run;
