@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/key.h"
-#include "base/stop.h"
 #include "flow/node.h"
 
 #define MS UINT64_C(1000000)
@@ -179,16 +178,9 @@ int
 epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
     uint64_t *wait_ns, uint64_t deadline_ns)
 {
-	const uint64_t now = epd_clock_boot_ns();
-	uint64_t ns = *wait_ns ? *wait_ns : 10 * MS;
-
 	epd_node_failed(n, b, rc);
-	if (rc != EPD_EPEER || epd_is_stopped() || now >= deadline_ns)
+	if (rc != EPD_EPEER || !epd_back_off(wait_ns, deadline_ns))
 		return 0;
-	if (ns > (deadline_ns - now) / 4)
-		ns = (deadline_ns - now) / 4 + 1;
-	epd_clock_sleep_ns(ns);
-	*wait_ns = ns < 200 * MS ? ns * 2 : 200 * MS;
 	epd_count(n->here->metrics, EPD_M_TRANSFER_RETRIES, 1);
 	return 1;
 }

@@ -15,6 +15,9 @@
  *  3. What has moved and was found whole is not moved again.
  *  4. Every wait ends by the deadline.  While bytes come it goes on; where none come,
  *     an attempt has half of the time that is left.
+ *  5. A path has some tries, then the next; where all have failed and the peer could not
+ *     be reached by the last, they are gone round again, a try each, till the deadline.
+ *     backoff.h bounds how often.  What a peer refuses for good ends it at once.
  */
 #ifndef EPD_MOVE_CARRY_H
 #define EPD_MOVE_CARRY_H

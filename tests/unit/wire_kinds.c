@@ -990,6 +990,49 @@ TEST(a_successor_is_gone_to)
 	}
 }
 
+static void *
+succeed_later(void *arg)
+{
+	struct two *t = arg;
+	char address[256];
+
+	memcpy(address, t->s.address, sizeof address);
+	epd_clock_sleep_ns(1200 * MS);
+	return depot_serve(&t->far, address, &t->how, &t->s) ? arg : NULL;
+}
+
+/* For longer than it takes to try a few times: what has time is done all the same. */
+TEST(a_server_that_is_away_for_a_while)
+{
+	static const char *const mode[] = { "disabled", "enforced" };
+	struct epd_transferred f;
+	struct moved m;
+	struct two t;
+	pthread_t later;
+	void *bad;
+
+	for (int k = 0; k < 4; k++) {
+		up(&t, "tcp");
+		snprintf(t.here.s->config.transfer_mode,
+		    sizeof t.here.s->config.transfer_mode, "%s", mode[k % 2]);
+		depot_unserve(&t.s, SIGKILL);
+		CHECK(!pthread_create(&later, NULL, succeed_later, &t));
+		if (k < 2) {
+			CHECK_INT(give(&t, &m, in_ms(8000)), 0);
+			CHECK_INT(m.out.moved, 6);
+			CHECK(m.out.retries > 3 && m.out.retries < 20);
+			moved_free(&m);
+		} else {
+			CHECK_INT(feature_move(&t, EPD_OP_WRITE, &f,
+			    in_ms(8000)), 0);
+			CHECK_INT(f.moved, 1);
+		}
+		pthread_join(later, &bad);
+		CHECK(!bad);
+		CHECK(down(&t));
+	}
+}
+
 /* What another guest has is waited for, and had as soon as it is given back. */
 TEST(credit_is_waited_for)
 {
