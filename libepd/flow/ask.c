@@ -74,6 +74,7 @@ epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f)
 	epd_pack_u64(b, f->credits.bytes);
 	epd_pack_u32(b, f->credits.slots);
 	epd_pack_u32(b, f->credits.staging);
+	epd_pack_u64(b, f->most);
 }
 
 int
@@ -84,6 +85,7 @@ epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f)
 	f->credits.bytes = epd_unpack_u64(c);
 	f->credits.slots = epd_unpack_u32(c);
 	f->credits.staging = epd_unpack_u32(c);
+	f->most = epd_unpack_u64(c);
 	return ended(c);
 }
 

@@ -36,6 +36,7 @@ enum {
 struct epd_node_facts {
 	uint8_t uuid[16];
 	struct epd_credits credits;
+	uint64_t most;			/* bytes of credit that it has in all */
 };
 /* party: random, one for all links of a peer's that belong together. */
 void epd_ask_node_pack(struct epd_buf *b, const char *tenant,

@@ -103,6 +103,12 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 	struct epd_plan_config c;
 	int rc;
 
+	/* To wait for it would be to wait for the deadline. */
+	if (op == EPD_OP_WRITE && bytes > epd_node_facts(n)->most)
+		return epd_why(why, EPD_ETOOBIG, "%s: %llu bytes have to be "
+		    "there at once, and it never grants more than %llu",
+		    epd_node_address(n), (unsigned long long)bytes,
+		    (unsigned long long)epd_node_facts(n)->most);
 	epd_plan_config_default(&c);
 	if (rules) {
 		c.rule = r.legacy.rule = rules->rule;

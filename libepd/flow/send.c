@@ -268,7 +268,7 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 		struct epd_gift *g;
 
 		find.shape = a->shape;
-		k = epd_pages_batch(a, at);
+		k = epd_pages_batch(a, at, epd_node_facts(n)->most);
 		find.page = a->page + at;
 		find.n = k;
 		memcpy(find.codec, a->codec, sizeof find.codec);

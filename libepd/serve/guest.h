@@ -77,7 +77,7 @@ void epd_window_enter(struct epd_guest *g, struct epd_window *w,
     struct epd_opened *out);
 struct epd_window *epd_window_find(struct epd_guest *g, uint64_t id);
 
-/* Bytes and a slot of the receiver's, whole or EPD_ECREDIT. */
+/* Bytes and a slot of the receiver's, whole or EPD_ECREDIT; EPD_ETOOBIG: never. */
 int epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why);
 void epd_serving_give(struct epd_serving *s, uint64_t bytes);
 void epd_serving_credits(struct epd_serving *s, struct epd_credits *out);

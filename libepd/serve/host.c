@@ -17,6 +17,7 @@
 struct epd_serving {
 	struct epd_serving_options o;
 	uint8_t uuid[16];
+	uint64_t most;			/* bytes that left began with */
 	pthread_mutex_t lock;		/* of what follows */
 	struct epd_credits left;
 	struct epd_kept_list kept;	/* with a lock of its own */
@@ -29,6 +30,10 @@ epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why)
 {
 	int rc = 0;
 
+	if (bytes > s->most)
+		return epd_why(why, EPD_ETOOBIG, "%llu bytes are more than the "
+		    "%llu it ever grants", (unsigned long long)bytes,
+		    (unsigned long long)s->most);
 	pthread_mutex_lock(&s->lock);
 	if (bytes > s->left.bytes)
 		rc = epd_why(why, EPD_ECREDIT, "%llu bytes are more than the "
@@ -216,6 +221,7 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	memcpy(g->party, party, sizeof g->party);
 	memcpy(f.uuid, g->s->uuid, 16);
 	epd_serving_credits(g->of, &f.credits);
+	f.most = g->of->most;
 	epd_node_facts_pack(answer, &f);
 	return 0;
 }
@@ -312,6 +318,7 @@ epd_serving_new(struct epd_serving **out, struct epd_host *host,
 			.slots = o->slots ? o->slots : 64,
 			.staging = 16,
 		};
+		s->most = s->left.bytes;
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_mutex_init(&s->kept.lock, NULL);
 	}

@@ -26,7 +26,8 @@ static void
 tell_node(struct epd_buf *answer)
 {
 	const struct epd_node_facts f = { .uuid = { 1, 2, 3 }, .credits = {
-	    .generation = 1, .bytes = UINT64_C(1) << 30, .slots = 8 } };
+	    .generation = 1, .bytes = UINT64_C(1) << 30, .slots = 8 },
+	    .most = UINT64_C(1) << 30 };
 
 	epd_node_facts_pack(answer, &f);
 }

@@ -1108,6 +1108,47 @@ TEST(credit_is_waited_for)
 	CHECK(down(&t));
 }
 
+/* Nobody waits for what will never be; pages go by as many as there is room for. */
+TEST(what_is_never_granted_is_told_at_once)
+{
+	struct epd_transferred f;
+	struct moved m;
+	uint64_t from;
+	struct two t;
+
+	up(&t, "tcp");
+	for (int k = 0; k < 3; k++) {
+		epd_node_close(t.n);
+		depot_unserve(&t.s, 0);
+		t.how.bytes = k == 0 ? 100 : k == 1 ? DEPOT_PAGE - 1 :
+		    2 * DEPOT_PAGE + 1;
+		CHECK_INT(depot_serve(&t.far, "tcp://127.0.0.1:0", &t.how,
+		    &t.s), 0);
+		t.was = depot_health(&t.s);
+		snprintf(t.here.s->config.transfer_mode,
+		    sizeof t.here.s->config.transfer_mode, "%s",
+		    k ? "enforced" : "disabled");
+		CHECK_INT(reach(&t, in_ms(5000)), 0);
+		from = epd_clock_boot_ns();
+		CHECK_INT(give(&t, &m, in_ms(8000)), k == 2 ? 0 : EPD_ETOOBIG);
+		if (k == 2) {
+			CHECK_INT(m.out.moved, 6);
+			CHECK_INT(m.out.carries, 3);
+		} else {
+			CHECK(strstr(t.here.why.text,
+			    "never grants more than") != NULL);
+		}
+		CHECK(epd_clock_boot_ns() - from < 1500 * MS);
+		moved_free(&m);
+		if (k)
+			continue;
+		CHECK_INT(feature_move(&t, EPD_OP_WRITE, &f, in_ms(8000)),
+		    EPD_ETOOBIG);
+		CHECK(epd_clock_boot_ns() - from < 1500 * MS);
+	}
+	CHECK(down(&t));
+}
+
 /* A peer that says no says it by a way that is good: the way is not given up. */
 TEST(a_no_is_no_fault_of_the_way)
 {
