@@ -137,6 +137,8 @@ good(struct epd_buf *b, enum epd_ask verb)
 		break;
 	case EPD_ASK_HAS_FEATURE: case EPD_ASK_READ_FEATURE:
 		epd_buf_put(b, fp.b, EPD_NAME);
+		if (verb == EPD_ASK_READ_FEATURE)
+			epd_pack_u8(b, 1);
 		break;
 	case EPD_ASK_WRITE_FEATURE:
 		epd_buf_put(b, fp.b, EPD_NAME);
