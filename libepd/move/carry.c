@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "move/attempt.h"
+#include "move/backoff.h"
 
 enum { TRIES = 3, REPLANS = 16 };
 

@@ -4,7 +4,8 @@
  *
  * 1. A guest's bytes of credit are taken before memory is, and given back with the
  *    window.
- * 2. What a guest wrote and no hand-off named goes with it (kept.c).
+ * 2. What a guest wrote and no hand-off named goes with it, and is bounded, of a party
+ *    and in all (kept.c).
  * 3. Nothing is answered before a guest said whose it is.
  */
 #include <errno.h>
@@ -100,6 +101,8 @@ epd_window_free(struct epd_guest *g, struct epd_window *w)
 		epd_free(w->part[i]);
 	if (w->charged)
 		epd_serving_give(g->of, w->charged);
+	if (w->unnamed)
+		epd_kept_give(&g->of->kept, g, w->unnamed);
 	epd_free(w->extent);
 	epd_free(w);
 }
@@ -318,7 +321,9 @@ epd_serving_new(struct epd_serving **out, struct epd_host *host,
 			.slots = o->slots ? o->slots : 64,
 			.staging = 16,
 		};
-		s->most = s->left.bytes;
+		s->kept.most = epd_memory_cap(store->memory);
+		s->most = s->left.bytes < epd_kept_share(&s->kept) ?
+		    s->left.bytes : epd_kept_share(&s->kept);
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_mutex_init(&s->kept.lock, NULL);
 	}

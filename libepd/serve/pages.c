@@ -132,6 +132,10 @@ write_window(struct epd_guest *g, const struct epd_pages_ask *a,
 	    epd_why(why, EPD_EFORMAT, "pages of no bytes");
 	if (rc == 0) {
 		w->charged = bytes;
+		rc = epd_kept_take(epd_serving_kept(g->of), g, bytes, why);
+	}
+	if (rc == 0) {
+		w->unnamed = bytes;
 		rc = epd_arrival_open(&w->arrival, g->s, a->workflow,
 		    g->s->codecs, a, why);
 	}
@@ -205,6 +209,7 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 	if (!w || !w->arrival)
 		return epd_why(why, EPD_EFORMAT, "no such window");
+	k.bytes = w->unnamed;
 	lead_nowhere(w);
 	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &k.run,
 	    why);
@@ -212,10 +217,8 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return rc;
 	k.arrival = w->arrival;
 	memcpy(k.workflow, w->workflow, sizeof w->workflow);
-	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0) {
-		epd_arrival_undo(g->s, k.workflow, k.run);
-		return epd_why(why, rc, "%s", epd_strerror(rc));
-	}
+	epd_kept_add(epd_serving_kept(g->of), &k);
+	w->unnamed = 0;
 	w->arrival = NULL;
 	epd_pack_u64(answer, k.run);
 	return 0;
@@ -248,29 +251,47 @@ open_anothers(uint32_t pid, uint32_t fd)
 	return file;
 }
 
+/* An open file, linked under an id of ours. */
+static int
+link_run(struct epd_guest *g, const char *workflow, int file, uint64_t *run)
+{
+	struct epd_kept_list *l = epd_serving_kept(g->of);
+	const int dirfd = epd_guest_mark(g, workflow);
+	struct epd_kept k = { .by = g };
+	struct stat st;
+	int rc;
+
+	if (dirfd < 0)
+		return dirfd;
+	if (fstat(file, &st))
+		return -errno;
+	k.bytes = (uint64_t)st.st_size;
+	if ((rc = epd_kept_take(l, g, k.bytes, NULL)) < 0)
+		return rc;
+	rc = epd_run_id(&k.run);
+	if (rc >= 0)
+		rc = epd_run_adopt(file, dirfd, k.run);
+	if (rc < 0) {
+		epd_kept_give(l, g, k.bytes);
+		return rc;
+	}
+	memcpy(k.workflow, workflow, strlen(workflow) + 1);
+	epd_kept_add(l, &k);
+	*run = k.run;
+	return 0;
+}
+
 static int
 adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
     uint64_t *run)
 {
-	struct epd_kept k = { .by = g };
-	const int dirfd = epd_guest_mark(g, workflow);
-	int file, rc;
+	const int file = open_anothers(pid, fd);
+	int rc;
 
-	if (dirfd < 0)
-		return dirfd;
-	if ((file = open_anothers(pid, fd)) < 0)
+	if (file < 0)
 		return file;
-	rc = epd_run_id(&k.run);
-	if (rc >= 0)
-		rc = epd_run_adopt(file, dirfd, k.run);
+	rc = link_run(g, workflow, file, run);
 	close(file);
-	if (rc < 0)
-		return rc;
-	memcpy(k.workflow, workflow, strlen(workflow) + 1);
-	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0)
-		epd_arrival_undo(g->s, workflow, k.run);
-	else
-		*run = k.run;
 	return rc;
 }
 

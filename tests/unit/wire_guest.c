@@ -5,6 +5,7 @@
  */
 #include "tests/check.h"
 #include "tests/unit/depot_guest.h"
+#include "serve/guest.h"
 
 static const char *const verbs[EPD_ASKS] = {
 	[EPD_ASK_NODE] = "node", [EPD_ASK_HAVE] = "have",
@@ -511,6 +512,68 @@ keep_good(struct guest *g)
 	c = epd_cur(epd_span(g->answer.p, g->answer.n));
 	guest_gone(g, id);
 	return epd_unpack_u64(&c);
+}
+
+/* Its windows are shut and their credit is back; what they became takes room still. */
+TEST(runs_that_nobody_names_are_bounded)
+{
+	enum { CAP = 1 << 20, WINDOW = 3 * DEPOT_PAGE };
+	const int share = (CAP - CAP / 4) / WINDOW, all = CAP / WINDOW;
+	struct epd_serving_options o = { .slots = MANOR_SLOTS,
+	    .bytes = 4 * WINDOW };
+	struct guest a, b, c;
+
+	up();
+	epd_serving_free(m.serving);
+	/* The tier itself has room for more, so that it is not what refuses. */
+	m.d.config.memory_cap = CAP;
+	o.store = m.o;
+	CHECK_INT(epd_serving_new(&m.serving, &m.host, &o, NULL), 0);
+	m.d.config.memory_cap = 64 << 20;
+	epd_serving_credits(m.serving, &m.full);
+	guest_begin(&a, &m, 0);
+	guest_begin(&b, &m, 0);
+	for (int i = 0; i < share; i++)
+		CHECK(keep_good(&a));
+	/* Told before a byte was sent, and there is nothing to wait for. */
+	for (int i = 0; i < 3; i++) {
+		CHECK(!open_window(&a, EPD_ASK_WRITE_PAGES));
+		CHECK(strstr(a.why.text, "that no hand-off names") != NULL);
+	}
+	CHECK(manor_is_even(&m));
+	CHECK_INT(depot_runs(&m.d, "w2"), share);
+	/* Nor by another link of its own. */
+	guest_come(&c, &m, 0);
+	{
+		struct epd_buf q = {0};
+
+		epd_ask_node_pack(&q, "", a.g->party);
+		CHECK_INT(guest_ask(&c, EPD_ASK_NODE, epd_span(q.p, q.n)), 0);
+		epd_buf_free(&q);
+	}
+	CHECK(!open_window(&c, EPD_ASK_WRITE_PAGES));
+	guest_end(&c);
+	/* Another has what is left, and no more; a window that is open counts. */
+	for (int i = share; i < all; i++)
+		CHECK(keep_good(&b));
+	CHECK(!open_window(&b, EPD_ASK_WRITE_PAGES));
+	CHECK(strstr(b.why.text, "together") != NULL);
+	CHECK_INT(depot_runs(&m.d, "w2"), all);
+	/* Who ends gives all back. */
+	guest_end(&a);
+	CHECK_INT(depot_runs(&m.d, "w2"), all - share);
+	for (int i = all - share; i < share; i++) {
+		const uint64_t id = open_window(&b, EPD_ASK_WRITE_PAGES);
+
+		/* One that came to nothing is not counted. */
+		CHECK(id);
+		guest_gone(&b, id);
+		CHECK(keep_good(&b));
+	}
+	CHECK(!open_window(&b, EPD_ASK_WRITE_PAGES));
+	guest_end(&b);
+	CHECK_INT(depot_runs(&m.d, "w2"), 0);
+	DOWN();
 }
 
 TEST(runs_that_it_did_not_write)
