@@ -514,6 +514,40 @@ keep_good(struct guest *g)
 	return epd_unpack_u64(&c);
 }
 
+/* Who says that he will write takes nothing from anybody before he has written. */
+TEST(nothing_goes_for_what_has_not_come)
+{
+	struct epd_serving_options o = { .slots = MANOR_SLOTS,
+	    .bytes = 64 << 20 };
+	struct guest g;
+	uint64_t id;
+
+	up();
+	epd_serving_free(m.serving);
+	/* Room for w1's run and a little. */
+	m.d.config.memory_cap = 56 << 10;
+	o.store = m.o;
+	CHECK_INT(epd_serving_new(&m.serving, &m.host, &o, NULL), 0);
+	epd_serving_credits(m.serving, &m.full);
+	guest_begin(&g, &m, 0);
+	CHECK_INT(depot_runs(&m.d, "w1"), 1);
+	for (int i = 0; i < 3; i++) {
+		CHECK((id = open_window(&g, EPD_ASK_WRITE_PAGES)));
+		CHECK_INT(depot_runs(&m.d, "w1"), 1);
+		/* Nor for what came damaged. */
+		if (i == 1)
+			CHECK_INT(ask_u64(&g, EPD_ASK_KEEP_PAGES, id),
+			    EPD_ECORRUPT);
+		guest_gone(&g, id);
+		CHECK_INT(depot_runs(&m.d, "w1"), 1);
+	}
+	CHECK(keep_good(&g));
+	CHECK_INT(depot_runs(&m.d, "w1"), 0);
+	CHECK_INT(depot_runs(&m.d, "w2"), 1);
+	guest_end(&g);
+	DOWN();
+}
+
 /* Its windows are shut and their credit is back; what they became takes room still. */
 TEST(runs_that_nobody_names_are_bounded)
 {
