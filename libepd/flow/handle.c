@@ -84,7 +84,7 @@ send(struct epd_transfer *t, struct epd_pages_ask *a, uint64_t deadline_ns)
 	if (rc == 0) {
 		(void)epd_ask_take_str(&c, a->workflow, sizeof a->workflow);
 		uuid = epd_unpack_bytes(&c, sizeof a->uuid);
-		if (c.failed)
+		if (c.failed || !epd_workflow_name_ok(a->workflow))
 			rc = EPD_EPEER;
 		else
 			memcpy(a->uuid, uuid.p, sizeof a->uuid);

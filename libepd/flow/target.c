@@ -48,7 +48,7 @@ make_there(struct epd_store *s, const struct epd_offer *o,
 	if (rc == 0) {
 		(void)epd_ask_take_str(&c, dst->workflow, EPD_WORKFLOW);
 		uuid = epd_unpack_bytes(&c, 16);
-		if (c.failed)
+		if (c.failed || !epd_workflow_name_ok(dst->workflow))
 			rc = epd_why(why, EPD_EPEER, "%s does not answer as a "
 			    "store does", o->store);
 		else

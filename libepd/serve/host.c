@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/said.h"
 #include "serve/guest.h"
 
 struct epd_serving {
@@ -277,7 +278,7 @@ call(struct epd_guest *g, uint16_t verb, struct epd_span ask,
     struct epd_buf *out, struct epd_opened *opened, struct epd_why *why)
 {
 	const size_t had = out->n;
-	struct epd_why own = {{0}};
+	struct epd_why own = {{0}}, said;
 	int rc;
 
 	*opened = (struct epd_opened){ .id = 0 };
@@ -290,9 +291,11 @@ call(struct epd_guest *g, uint16_t verb, struct epd_span ask,
 		gone(g, opened->id);
 	*opened = (struct epd_opened){ .id = 0 };
 	out->n = had;
-	/* A sentence with a path in it is for this machine's log. */
+	/* It may have the guest's words in it. */
+	epd_said(said.text, sizeof said.text, epd_span_str(own.text));
 	epd_log(&g->s->log, "op=serve verb=%u result=%s why=\"%s\"", verb,
-	    epd_errlabel(rc), own.text);
+	    epd_errlabel(rc), said.text);
+	/* One that a path is in is not for him at all. */
 	return epd_why(why, rc, "%s", *own.text && !strchr(own.text, '/') ?
 	    own.text : epd_strerror(rc));
 }

@@ -298,6 +298,21 @@ CHANGE(up_and_out, memcpy(a->workflow, "../w", 5))
 CHANGE(another_uuid, a->uuid[3] ^= 1)
 CHANGE(nobodys, memcpy(a->workflow, "w3", 3))
 
+/* A reason is kept in the log, and read by whoever looks there. */
+TEST(words_that_a_terminal_would_heed)
+{
+	struct epd_half_ask a = good_half(), got;
+	struct epd_buf b = {0};
+	struct epd_cur c;
+
+	snprintf(a.reason, sizeof a.reason, "so\x1b[2Jit\nop=x \xc2\x9b/srv/k");
+	epd_half_ask_pack(&b, &a);
+	c = epd_cur(epd_span(b.p, b.n));
+	CHECK_INT(epd_half_ask_unpack(&c, &got), 0);
+	CHECK_STR(got.reason, "so?[2Jit?op=x ?(path)");
+	epd_buf_free(&b);
+}
+
 TEST(pages_that_contradict_themselves)
 {
 	static const struct { void (*change)(struct epd_pages_ask *a); int rc; }
