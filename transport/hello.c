@@ -117,10 +117,11 @@ look_at_server(int fd, const struct epd_address *at, const struct epd_peer *peer
     int asks, struct epd_why *why)
 {
 	uid_t uid;
+	pid_t pid;
 	int rc;
 
 	if (at->scheme == EPD_AT_UNIX) {
-		if ((rc = epd_who_unix(fd, &uid)))
+		if ((rc = epd_who_unix(fd, &uid, &pid)))
 			return rc;
 		return uid == geteuid() || uid == 0 ? 0 : epd_why(why, EPD_EAUTH,
 		    "%.100s is served by another user", at->path);

@@ -261,14 +261,15 @@ serve_one(struct epd_serve *c)
 
 /* Whose it is, where that counts instead of a key. */
 static int
-look(const struct epd_serve *c, int asks)
+look(const struct epd_serve *c, int asks, pid_t *near)
 {
 	uid_t uid;
 	int rc;
 
+	*near = 0;
 	if (asks)
 		return 0;
-	rc = c->scheme == EPD_AT_UNIX ? epd_who_unix(c->in.fd, &uid) :
+	rc = c->scheme == EPD_AT_UNIX ? epd_who_unix(c->in.fd, &uid, near) :
 	    epd_who_loopback(c->in.fd, &uid);
 	if (rc)
 		return EPD_EAUTH;
@@ -284,7 +285,8 @@ begin(struct epd_serve *c)
 	const int asks = c->scheme == EPD_AT_TCP && s->key.n;
 	struct epd_why why = { "" };
 	struct epd_hello h;
-	int rc = look(c, asks);
+	pid_t near;
+	int rc = look(c, asks, &near);
 
 	if (rc) {
 		epd_hello_refuse(c->in.fd, rc, "only the server's own user is "
@@ -301,8 +303,7 @@ begin(struct epd_serve *c)
 		    "the server has as many guests as it may", deadline);
 		return rc;
 	}
-	rc = s->host.begin(s->host.arg, c->scheme == EPD_AT_UNIX,
-	    &c->guest, &why);
+	rc = s->host.begin(s->host.arg, near, &c->guest, &why);
 	if (rc) {
 		c->guest = NULL;
 		epd_hello_answer(&c->in, &c->auth, &h, rc < 0 ? rc : EPD_EPEER,

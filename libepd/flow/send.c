@@ -158,7 +158,6 @@ ask_adopt(struct epd_node *n, const struct epd_pages_ask *a, const int *fd,
 
 	epd_ask_str(&b, a->workflow);
 	epd_buf_put(&b, a->uuid, sizeof a->uuid);
-	epd_pack_u32(&b, (uint32_t)getpid());
 	epd_pack_u32(&b, nfds);
 	for (uint32_t i = 0; i < nfds; i++)
 		epd_pack_u32(&b, (uint32_t)fd[i]);

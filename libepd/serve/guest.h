@@ -68,7 +68,7 @@ void epd_kept_end(struct epd_kept_list *l, struct epd_guest *g);
 struct epd_guest {
 	struct epd_serving *of;
 	struct epd_store *s;
-	int near;			/* a process of this user's, on this machine */
+	pid_t near;			/* its process, if it is here and this user's; else 0 */
 	struct epd_window *window;
 	uint64_t next_id;
 	int met;			/* it said whose it is, and that is who is served */

@@ -148,7 +148,7 @@ gone(struct epd_guest *g, uint64_t id)
 /* ---- guests ---- */
 
 static int
-begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+begin(void *arg, pid_t near, struct epd_guest **out, struct epd_why *why)
 {
 	struct epd_serving *s = arg;
 	struct epd_store_options o = s->o.store;

@@ -226,15 +226,15 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 /* ---- linking ---- */
 
-/* A file that a process has open, for reading; only if it is this user's and plain. */
+/* A file that the guest's process has open, for reading; only if it is this user's and plain. */
 static int
-open_anothers(uint32_t pid, uint32_t fd)
+open_anothers(pid_t pid, uint32_t fd)
 {
 	char path[48];
 	struct stat st;
 	int look, file;
 
-	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	snprintf(path, sizeof path, "/proc/%ld/fd/%u", (long)pid, fd);
 	/* What it is must be known before it is opened: it may be anything. */
 	if ((look = open(path, O_PATH | O_CLOEXEC)) < 0)
 		return -errno;
@@ -282,10 +282,9 @@ link_run(struct epd_guest *g, const char *workflow, int file, uint64_t *run)
 }
 
 static int
-adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
-    uint64_t *run)
+adopt(struct epd_guest *g, const char *workflow, uint32_t fd, uint64_t *run)
 {
-	const int file = open_anothers(pid, fd);
+	const int file = open_anothers(g->near, fd);
 	int rc;
 
 	if (file < 0)
@@ -300,7 +299,7 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_why *why)
 {
 	struct epd_pages_ask a = { .n = 0 };
-	uint32_t pid, n;
+	uint32_t n;
 	int rc;
 
 	if (!g->near)
@@ -309,7 +308,6 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	(void)epd_ask_take_str(c, a.workflow, sizeof a.workflow);
 	for (size_t i = 0; i < sizeof a.uuid; i++)
 		a.uuid[i] = epd_unpack_u8(c);
-	pid = epd_unpack_u32(c);
 	n = epd_unpack_u32(c);
 	if (c->failed || n > EPD_ASK_FILES || epd_cur_left(c) != n * 4u)
 		return epd_why(why, EPD_EFORMAT, "a question that is none");
@@ -319,7 +317,7 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		uint64_t run = 0;
 
 		/* One that cannot be is sent instead. */
-		if (adopt(g, a.workflow, pid, epd_unpack_u32(c), &run) < 0)
+		if (adopt(g, a.workflow, epd_unpack_u32(c), &run) < 0)
 			run = 0;
 		epd_pack_u64(answer, run);
 	}

@@ -150,7 +150,6 @@ good(struct epd_buf *b, enum epd_ask verb)
 	case EPD_ASK_ADOPT_PAGES:
 		epd_ask_str(b, "w2");
 		epd_buf_put(b, m.w2, 16);
-		epd_pack_u32(b, (uint32_t)getpid());
 		epd_pack_u32(b, 1);
 		epd_pack_u32(b, 0);
 		break;
@@ -920,9 +919,69 @@ TEST(credits_that_are_exceeded)
 
 /* ---- files of processes ---- */
 
+/* The run that a file became here; 0: it did not. */
+static uint64_t
+ask_adopt(struct guest *g, int fd)
+{
+	struct epd_buf q = {0};
+	struct epd_cur c;
+
+	epd_ask_str(&q, "w2");
+	epd_buf_put(&q, m.w2, 16);
+	epd_pack_u32(&q, 1);
+	epd_pack_u32(&q, (uint32_t)fd);
+	if (guest_ask(g, EPD_ASK_ADOPT_PAGES, epd_span(q.p, q.n)) < 0)
+		g->answer.n = 0;
+	epd_buf_free(&q);
+	if (!g->answer.n)
+		return UINT64_MAX;
+	c = epd_cur(epd_span(g->answer.p, g->answer.n));
+	return epd_unpack_u64(&c);
+}
+
+/* Whose they are is what the kernel says of who connected, and no word of his. */
+TEST(files_of_another_process)
+{
+	enum { THERE = 77 };
+	char name[EPD_RUN_NAME];
+	struct guest a, b;
+	int p[2], dir;
+	pid_t pid;
+	char c;
+
+	up();
+	guest_begin(&a, &m, 1);
+	dir = epd_memory_find(m.d.s->memory, "w1");
+	epd_run_format(name, m.run);
+	CHECK(!pipe(p));
+	if ((pid = fork()) == 0) {
+		const int fd = openat(dir, name, O_RDONLY);
+
+		_exit(dup2(fd, THERE) != THERE || write(p[1], "x", 1) != 1 ||
+		    pause());
+	}
+	close(dir);
+	CHECK(read(p[0], &c, 1) == 1);
+	CHECK(!ask_adopt(&a, THERE));
+	/* The child is the one that has connected. */
+	b = a;
+	CHECK_INT(m.host.begin(m.host.arg, pid, &b.g, NULL), 0);
+	b.g->met = 1;
+	CHECK(ask_adopt(&b, THERE) - 1 < UINT64_MAX - 1);
+	CHECK_INT(depot_runs(&m.d, "w2"), 1);
+	a.answer = b.answer;
+	m.host.end(b.g);
+	CHECK_INT(depot_runs(&m.d, "w2"), 0);
+	kill(pid, SIGKILL);
+	scratch_wait(pid);
+	close(p[0]);
+	close(p[1]);
+	guest_end(&a);
+	DOWN();
+}
+
 TEST(files_that_are_no_runs)
 {
-	const uint32_t self = (uint32_t)getpid();
 	struct epd_buf q = {0};
 	struct guest far, near;
 	int pipes[2], plain, folder;
@@ -940,27 +999,11 @@ TEST(files_that_are_no_runs)
 	CHECK(plain >= 0 && folder >= 0);
 	was = manor_runs(&m);
 	{
-		const struct { uint32_t pid; int fd; } file[] = {
-			{ self, pipes[0] }, { self, pipes[1] },
-			{ self, plain }, { self, folder }, { self, 9999 },
-			{ 0, 0 }, { 1, 0 }, { UINT32_MAX, 3 },
-			{ self, m.d.dir },
-		};
+		const int file[] = { pipes[0], pipes[1], plain, folder, 9999, 0,
+			-1, m.d.dir };
 
-		for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
-			struct epd_cur c;
-
-			q.n = 0;
-			epd_ask_str(&q, "w2");
-			epd_buf_put(&q, m.w2, 16);
-			epd_pack_u32(&q, file[i].pid);
-			epd_pack_u32(&q, 1);
-			epd_pack_u32(&q, (uint32_t)file[i].fd);
-			CHECK_INT(guest_ask(&near, EPD_ASK_ADOPT_PAGES,
-			    epd_span(q.p, q.n)), 0);
-			c = epd_cur(epd_span(near.answer.p, near.answer.n));
-			CHECK_INT(epd_unpack_u64(&c), 0);
-		}
+		for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+			CHECK(!ask_adopt(&near, file[i]));
 	}
 	CHECK(manor_runs(&m) == was);
 	close(pipes[0]);
