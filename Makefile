@@ -153,7 +153,7 @@ help:
 #: make demo       build, then run the main job on a shipped picture
 #: make check      build and run every test; ends with "N passed, N failed"
 #: make torture    the long variants: kills, cuts, floods
-#: make dev         the long variant of the RDMA tests, in a guest of their own
+#: make dev         the RDMA tests at length, and the commands over it, in a guest
 #: make golden     compare with the golden set of DIR (default tests/golden)
 #: make parity     compare with the reference implementation on random checkpoints
 #: make eval       answer the questions in DIR (default examples/tiny-vlm)

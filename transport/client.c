@@ -148,8 +148,8 @@ pump(struct epd_client *s, uint32_t least, uint32_t enough, uint64_t deadline_ns
 			rc = epd_client_pull(s, enough);
 		if (rc != -EAGAIN || s->answered || untold(s) >= least)
 			return rc == -EAGAIN ? 0 : rc;
-		rc = epd_stream_poll(s->in.fd, (short)(POLLIN |
-		    (s->out != s->end ? POLLOUT : 0)), deadline_ns);
+		rc = epd_stream_await(s->in.fd, epd_client_coming(s),
+		    s->out != s->end ? POLLOUT : 0, deadline_ns);
 		if (rc == EPD_ETIMEOUT)
 			return rc;
 		if (rc)

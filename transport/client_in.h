@@ -96,5 +96,7 @@ int epd_client_push(struct epd_client *s);
  * answered.  Fails: -EAGAIN (no more is there), or as push.
  */
 int epd_client_pull(struct epd_client *s, uint32_t enough);
+/* Bytes of bulk that are still to come of the answer that is being received. */
+uint64_t epd_client_coming(struct epd_client *s);
 
 #endif

@@ -233,6 +233,12 @@ step(struct epd_client *s)
 	return 0;
 }
 
+uint64_t
+epd_client_coming(struct epd_client *s)
+{
+	return s->at == EPD_AT_BULK ? awaited(s)->piece.bytes - s->got : 0;
+}
+
 int
 epd_client_pull(struct epd_client *s, uint32_t enough)
 {

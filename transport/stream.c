@@ -24,7 +24,7 @@
 #include "base/err.h"
 #include "base/stop.h"
 
-enum { SENT_AT_ONCE = 64, LOOK_MS = 50 };
+enum { SENT_AT_ONCE = 64, LOOK_MS = 50, FEW = 16 << 10, MANY = 256 << 10 };
 
 /* Milliseconds until then, rounded up, for poll. */
 static int
@@ -61,6 +61,27 @@ epd_stream_poll(int fd, short events, uint64_t deadline_ns)
 	if (p.revents & events)
 		return 0;
 	return p.revents & POLLNVAL ? -EBADF : EPD_EPEER;
+}
+
+static void
+wake_at(int fd, int n)
+{
+	/* Where it cannot be had, the wait ends with the first byte. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof n);
+}
+
+int
+epd_stream_await(int fd, uint64_t n, short also, uint64_t deadline_ns)
+{
+	int rc;
+
+	if (n >= FEW)
+		wake_at(fd, n < MANY ? (int)n : MANY);
+	rc = epd_stream_poll(fd, (short)(POLLIN | also), deadline_ns);
+	/* Whoever else waits on it wants to know of any byte. */
+	if (n >= FEW)
+		wake_at(fd, 1);
+	return rc;
 }
 
 /* ---- reading ---- */
@@ -169,7 +190,7 @@ epd_stream_read(struct epd_stream *s, void *p, size_t n, size_t ahead,
 		if (got != -EAGAIN)
 			return (int)got;
 		if ((rc = epd_stream_flush(s, deadline_ns)) ||
-		    (rc = epd_stream_poll(s->fd, POLLIN, deadline_ns)))
+		    (rc = epd_stream_await(s->fd, n, 0, deadline_ns)))
 			return rc;
 	}
 	return 0;

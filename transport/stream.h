@@ -28,6 +28,11 @@ struct epd_stream {
  * has hung up and there is nothing to be read; -errno.
  */
 int epd_stream_poll(int fd, short events, uint64_t deadline_ns);
+/*
+ * Until n bytes that are sure to come can be read, or as many as are worth waking up
+ * for, or one of the events in also.  Fails: as it does.
+ */
+int epd_stream_await(int fd, uint64_t n, short also, uint64_t deadline_ns);
 
 /*
  * What is there of n bytes, without a wait; ahead: how much of what follows is read

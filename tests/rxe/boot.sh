@@ -7,8 +7,9 @@
 # The guest is emulated (its processor stops at AVX2), sees this machine's files
 # and writes none of them, and has two Soft-RoCE devices on one wire: rxe0 at
 # 10.77.0.1, rxe1 at 10.77.0.2.  Each program has GUEST_LIMIT seconds (300), and
-# RXE_LONG if this has.  One TAP stream comes out, a test as PROGRAM: name.  Where the guest cannot be had all
-# is skipped, aloud.  Its kernel is a Debian package, fetched once and kept in
+# RXE_LONG if this has, and as $TOP and $B where the source is and what was built.
+# One TAP stream comes out, a test as PROGRAM: name.  Where the guest cannot be had
+# all is skipped, aloud.  Its kernel is a Debian package, fetched once and kept in
 # $XDG_CACHE_HOME/epd or, without that, in $B.
 set -u
 limit=${GUEST_LIMIT:-300}
@@ -77,11 +78,11 @@ write_init() {
 	share() { mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,$3" "$1" "$2"; }
 	share files /top ro,cache=loose || poweroff -f
 	for d in proc sys dev; do mount --move "/$d" "/top/$d"; done
-	for d in tmp run dev/shm; do
+	for d in run dev/shm; do
 		mkdir -p "/top/$d"
 		mount -t tmpfs none "/top/$d"
 	done
-	mkdir /top/run/job
+	mkdir /top/run/job /top/run/tmp
 	share job /top/run/job cache=none || poweroff -f
 	chroot /top /bin/sh /run/job/go >/top/run/job/log 2>&1
 	sync
@@ -156,7 +157,7 @@ prepare || skip 'the package of the kernel for the RDMA guest cannot be had'
 # look at the wire first, and take what comes in from there.
 write_go() {
 	cat <<-'E'
-	export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C
+	export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run/tmp LC_ALL=C
 	ulimit -l unlimited
 	ip link set lo up
 	ip link add e0 mtu 9000 type veth peer name e1 mtu 9000
@@ -186,10 +187,11 @@ write_go() {
 	ip rule del pref 0
 	for i in 0 1; do rdma link add "rxe$i" type rxe netdev "e$i"; done
 	cd /run/job || exit
+	. ./env
 	[ ! -e long ] || export RXE_LONG=1
 	for p in p.*; do
 		n=${p#p.}
-		TMPDIR=/tmp timeout -k 5 "$(cat limit)" "./$p" >"out.$n" 2>&1
+		TMPDIR=/run/tmp timeout -k 5 "$(cat limit)" "./$p" >"out.$n" 2>&1
 		echo $? >"rc.$n"
 	done
 	echo done >done
@@ -199,6 +201,7 @@ write_go() {
 job=$(mktemp -d) || exit 2
 write_go >"$job/go"
 echo "$limit" >"$job/limit"
+printf "export TOP='%s' B='%s'\n" "$PWD" "$(cd "${B:-build}" && pwd)" >"$job/env"
 [ -z "${RXE_LONG:-}" ] || : >"$job/long"
 for p; do cp "$p" "$job/p.$(basename "$p")" || exit 2; done
 
