@@ -103,7 +103,7 @@ $(B)/bin/epd-mount: $(B)/obj/cmd/epd-mount.o $(B)/fs.a $(B)/cmd.a $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS)
 
 # Those that reach other machines.
-WIRED = epd-handoff epd-plan epd-serve
+WIRED = epd-handoff epd-plan epd-serve epd-state
 $(filter $(WIRED:%=$(B)/bin/%),$(COMMANDS)): $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(B)/transport.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@
@@ -161,7 +161,7 @@ help:
 #: make fuzz       each fuzz target for SECONDS (default 60), or RUNS inputs
 #: make bench      figures as ratios, into build/bench.jsonl; bench-NAME one group
 #: make lint       floors, sizes, words, shellcheck, man pages; make warn: gcc and clang
-#: make config     what was found, and what each absence turns off
+#: make config     what was found, and what is off without the rest
 #: make install    to DESTDIR and PREFIX (/usr/local)
 #: make dist       a tar file of what is committed
 #: make clean      remove build/

@@ -1,9 +1,14 @@
-/* cli.h - what the commands share.  Errors are one line, `program: operand: sentence`. */
+/*
+ * cli.h - what the commands share; open.h has where things are.  Errors are one line,
+ * `program: operand: sentence`; a run over several operands goes on and exits by the
+ * gravest.
+ */
 #ifndef CMD_CLI_H
 #define CMD_CLI_H
 
 #include <signal.h>
 
+#include "cmd/open.h"
 #include "epd.h"
 
 /* Keys of the common options that have no letter; a command's own begin later. */
@@ -94,25 +99,6 @@ enum { CLI_COUNT = 28 };
 const char *cli_bytes(char out[24], uint64_t n);	/* "3.2 MiB" */
 const char *cli_count(char out[CLI_COUNT], uint64_t n);	/* "1,232" */
 
-void cli_config(struct cli *c);
-void cli_store_path(struct cli *c, struct epd_buf *out);
-void cli_store_options(struct cli *c, struct epd_store_options *out);	/* configuration too */
-struct epd_store *cli_store(struct cli *c, int create);	/* or the process ends */
-struct epd_store *cli_look(struct cli *c);	/* what will not be changed */
-#define CLI_NO_MODEL "no model: give -m or set EPD_MODEL"
-char *cli_model(struct cli *c);	/* when no state says one, kept; or NULL */
-int cli_session(struct cli *c, struct epd_store *s, const char *model,
-    const struct epd_ref *states, int n, struct epd_session **out,
-    struct epd_why *why);
-/* What lies at one of two paths from the program's folder; NULL.  The caller frees. */
-char *cli_beside(const char *built, const char *installed);
-/* Operands, - replaced by the lines of standard input; kept. */
-char **cli_operands(struct cli *c, int argc, char **argv, int first, int *n);
-/* As epd_ref_parse; -w gives a bare s3 its workflow, and refuses another's. */
-int cli_ref(struct cli *c, struct epd_store *s, const char *text,
-    struct epd_ref *out, struct epd_why *why);
-int cli_state(struct cli *c, struct epd_store *s, const char *text,
-    struct epd_ref *out, struct epd_why *why);	/* so too; of states only */
 /* Catch SIGINT and SIGTERM once; the flag holds the signal's number. */
 volatile sig_atomic_t *cli_catch(void);
 

@@ -1,17 +1,20 @@
 /* epd-handoff.c - a state from one workflow to another, whole or by phases. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/cli.h"
 #include "transport/transport.h"
 
-enum { TO = CLI_OWN, FROM, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
+enum { TO = CLI_OWN, FROM, AT, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
 
 static const struct cli_option options[] = {
 	{ TO, "to", "DIR", "the target's store, or a peer's address: "
 	    "tcp://HOST:PORT, unix:///PATH (default: this one)" },
 	{ FROM, "from", "ADDRESS", "fetch STATE from the peer there, to a "
 	    "workflow here" },
+	{ AT, "at", "ADDRESS", "of the hand-offs that the peer there has with this "
+	    "store, with --status, --commit, --abort" },
 	{ TIMEOUT, "timeout", "TIME", "roll back what is not committed by then" },
 	{ PREPARE, "prepare", NULL, "only pin the state; prints the hand-off's "
 	    "ID" },
@@ -28,9 +31,10 @@ static const char *const usage[] = {
 	"[-jqv] [-w NAME] [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
 	"--from ADDRESS [--timeout TIME] STATE | - [WORKFLOW]",
 	"--prepare [--to DIR] [--timeout TIME] STATE | - [WORKFLOW]",
-	"--commit ID ... | -",
-	"--abort | --adopt [--reason TEXT] ID ... | -",
-	"--status [ID ... | -]",
+	"--commit [--at ADDRESS] ID ... | -",
+	"--abort [--at ADDRESS] [--reason TEXT] ID ... | -",
+	"--adopt [--reason TEXT] ID ... | -",
+	"--status [--at ADDRESS] [ID ... | -]",
 	NULL
 };
 
@@ -54,7 +58,8 @@ struct handoff {
 	struct cli cli;
 	struct epd_offer offer;
 	int phase;			/* 0: the whole */
-	const char *reason, *to, *from;
+	const char *reason, *to, *from, *at;
+	const uint8_t *shown;		/* the id that is asked for */
 	struct epd_store *s;
 };
 
@@ -67,6 +72,7 @@ set(void *arg, int key, const char *value)
 	switch (key) {
 	case TO: x->to = x->offer.store = value; break;
 	case FROM: x->from = x->offer.store = value; break;
+	case AT: x->at = value; break;
 	case TIMEOUT:
 		x->offer.timeout_ms = cli_duration(c, "--timeout", value);
 		break;
@@ -141,28 +147,45 @@ print_target(struct handoff *x, const struct epd_handed *h)
 		cli_line(&x->cli, epd_ref_format(ref, h->to, h->to_state, 0));
 }
 
+/* The address of the half that is a peer's, "" for none. */
+static const char *
+peer_of(const struct epd_handed *h)
+{
+	return epd_node_is_address(h->to_store) ? h->to_store :
+	    epd_node_is_address(h->from_store) ? h->from_store : "";
+}
+
 static int
 print_status(void *arg, const struct epd_handed *h)
 {
 	struct handoff *x = arg;
 	char hex[33], from[EPD_REF_TEXT], to[EPD_REF_TEXT];
-	char line[2 * EPD_REF_TEXT + 160];
+	char line[2 * EPD_REF_TEXT + EPD_NODE_ADDRESS + 160], peer[EPD_NODE_ADDRESS];
 
 	if (x->cli.json) {
 		json(&x->cli, h);
 		return 0;
 	}
 	epd_hex_format(hex, h->id, 16);
+	snprintf(peer, sizeof peer, "%.255s", peer_of(h));
 	epd_ref_format(from, h->from, h->state, h->version);
 	snprintf(to, sizeof to, "%s", h->to);
 	if (h->to_state)
 		epd_ref_format(to, h->to, h->to_state, 0);
-	snprintf(line, sizeof line, "%s %s %s -> %s %s%s%s", hex, from,
-	    phase_name(h, 0), to, phase_name(h, 1),
-	    h->unreachable ? ", unreachable" : "",
+	snprintf(line, sizeof line, "%s %s %s -> %s %s%s%s%s%s", hex, from,
+	    phase_name(h, 0), to, phase_name(h, 1), *peer ? ", with " : "",
+	    peer, h->unreachable ? ", unreachable" : "",
 	    h->expired ? ", expired" : "");
 	cli_line(&x->cli, line);
 	return 0;
+}
+
+static int
+print_one(void *arg, const struct epd_handed *h)
+{
+	const struct handoff *x = arg;
+
+	return memcmp(h->id, x->shown, 16) ? 0 : print_status(arg, h);
 }
 
 /* ---- doing ---- */
@@ -174,10 +197,14 @@ by_id(struct handoff *x, const char *hex)
 	struct epd_why why = {{0}};
 	char ref[EPD_REF_TEXT];
 	uint8_t id[16];
-	int rc = epd_flow_handoff_find(x->s, hex, id, &why);
+	int rc = epd_flow_handoff_find_at(x->s, x->at, hex, id, &why);
 
 	if (rc == 0 && x->phase == COMMIT)
-		rc = epd_flow_handoff_commit(x->s, id, &h, &why);
+		rc = x->at ? epd_flow_handoff_commit_at(x->s, x->at, id, &h,
+		    &why) : epd_flow_handoff_commit(x->s, id, &h, &why);
+	else if (rc == 0 && x->at)
+		rc = epd_flow_handoff_abort_at(x->s, x->at, id, x->reason, &h,
+		    &why);
 	else if (rc == 0 && x->phase == ADOPT)
 		rc = epd_flow_handoff_adopt(x->s, id, x->reason, &h, &why);
 	else if (rc == 0)
@@ -201,7 +228,8 @@ tell_standing(struct handoff *x, const struct epd_handed *h)
 	epd_hex_format(hex, h->id, 16);
 	if (!x->cli.quiet)
 		cli_say(&x->cli, "hand-off %s stands: --commit or --abort "
-		    "ends it", hex);
+		    "ends it%s%s", hex, x->from ? ", with --at " : "",
+		    x->from ? x->from : "");
 }
 
 static void
@@ -243,18 +271,24 @@ status(struct handoff *x, int n, char **operand)
 	int rc;
 
 	if (n == 0) {
-		rc = epd_flow_handoff_each(x->s, print_status, x, &why);
+		rc = x->at ? epd_flow_handoff_each_at(x->s, x->at,
+		    print_status, x, &why) :
+		    epd_flow_handoff_each(x->s, print_status, x, &why);
 		if (rc < 0)
 			cli_fail(&x->cli, NULL, rc, &why);
 	}
 	for (int i = 0; i < n; i++) {
-		rc = epd_flow_handoff_find(x->s, operand[i], id, &why);
-		if (rc == 0)
-			rc = epd_flow_handoff_show(x->s, id, &h, &why);
+		x->shown = id;
+		rc = epd_flow_handoff_find_at(x->s, x->at, operand[i], id,
+		    &why);
+		if (rc == 0 && x->at)
+			rc = epd_flow_handoff_each_at(x->s, x->at, print_one,
+			    x, &why);
+		else if (rc == 0 &&
+		    (rc = epd_flow_handoff_show(x->s, id, &h, &why)) == 0)
+			print_status(x, &h);
 		if (rc < 0)
 			cli_fail(&x->cli, operand[i], rc, &why);
-		else
-			print_status(x, &h);
 	}
 }
 
@@ -267,9 +301,14 @@ check_use(struct handoff *x, int n)
 
 	if (x->from && (x->to || x->phase))
 		cli_usage(c, "--from fetches the whole: no --to, no phases");
-	if (x->from && !epd_node_is_address(x->from))
-		cli_usage(c, "--from %s: a peer is tcp://HOST:PORT or "
-		    "unix:///PATH", x->from);
+	if (x->at && (new || x->phase == ADOPT))
+		cli_usage(c, "--at goes with --status, --commit and --abort");
+	for (int i = 0; i < 2; i++)
+		if ((i ? x->at : x->from) &&
+		    !epd_node_is_address(i ? x->at : x->from))
+			cli_usage(c, "--%s %s: a peer is tcp://HOST:PORT or "
+			    "unix:///PATH", i ? "at" : "from",
+			    i ? x->at : x->from);
 	if (!new && (x->offer.store || x->offer.timeout_ms))
 		cli_usage(c, "--to and --timeout are said when a hand-off "
 		    "begins");

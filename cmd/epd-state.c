@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/state.h"
+#include "transport/transport.h"
 
 enum {
 	NAMES = CLI_OWN, TOKENS, TEXT, VERIFY, REASON, RESET
@@ -163,6 +164,9 @@ main(int argc, char **argv)
 	if (v->run == state_abort && !*a.reason)
 		cli_usage(&c, "--reason: say why it is given up");
 	a.states = v->run == state_abort;
+	/* What was begun with a peer is settled with it. */
+	if (v->run == state_gc)
+		c.transports = epd_transports_control();
 	a.store = v->looks && !a.reset ? cli_look(&c) : cli_store(&c, 0);
 	v->run(&a);
 	epd_store_close(a.store);

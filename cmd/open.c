@@ -87,6 +87,12 @@ no_model(struct cli *c, const char *model)
 	exit(cli_end(c));
 }
 
+static void
+hear(void *arg, const char *text)
+{
+	cli_say(arg, "%s", text);
+}
+
 void
 cli_store_options(struct cli *c, struct epd_store_options *out)
 {
@@ -105,6 +111,9 @@ cli_store_options(struct cli *c, struct epd_store_options *out)
 		.log = c->log,
 		.transports = c->transports,
 	};
+	/* A person who looks on is told what is waited for. */
+	if (!c->quiet && (c->verbose || isatty(STDERR_FILENO)))
+		out->listener = (struct epd_listener){ hear, c };
 }
 
 static struct epd_store *

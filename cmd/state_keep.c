@@ -264,10 +264,16 @@ swept_json(struct cli *c, const struct epd_swept *s)
 static void
 not_swept(void *arg, int rc, const char *text)
 {
+	struct cli *c = arg;
 	struct epd_why why;
 
+	if (rc == 0) {
+		if (!c->quiet)
+			cli_say(c, "%s", text);
+		return;
+	}
 	epd_why(&why, rc, "%s", text);
-	cli_fail(arg, NULL, rc, &why);
+	cli_fail(c, NULL, rc, &why);
 }
 
 void

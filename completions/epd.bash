@@ -20,7 +20,7 @@ _epd_options() {
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
-	epd-handoff) echo "$_epd_house" --to --from --timeout --prepare --commit --abort \
+	epd-handoff) echo "$_epd_house" --to --from --at --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
 	epd-plan) echo "$_epd_house" --from --to --bytes --op --policy --hint \
 		--index --priority --intent --strict --mode --why-not --scenario ;;
@@ -138,7 +138,7 @@ _epd_handoff() {
 	for ((i = 1; i < ${#_epd_words[@]} - 1; i++)); do
 		case ${_epd_words[i]} in
 		--commit|--abort|--adopt|--status) _epd_handoffs "$1"; return ;;
-		-w|--workflow|--store|--config|--tenant|--to|--timeout|--reason)
+		-w|--workflow|--store|--config|--tenant|--to|--from|--at|--timeout|--reason)
 			i=$((i + 1)) ;;
 		-?*|handoff) ;;
 		*) operands=$((operands + 1)) ;;
@@ -225,7 +225,7 @@ _epd_value() {
 	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
 	--logprobs|--reason|--branches|--timeout|--listen|--credit) ;;
-	--bytes|--policy|--index) ;;
+	--bytes|--policy|--index|--at) ;;
 	*) return 1 ;;
 	esac
 	return 0

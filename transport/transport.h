@@ -14,6 +14,8 @@
 #include "transport/server.h"
 
 const struct epd_transports *epd_transports(void);
+/* Those alone that questions go over: who moves nothing links no libraries for it. */
+const struct epd_transports *epd_transports_control(void);
 
 /*
  * io_uring's calls, which go to the kernel and no server: address "file:///FOLDER".

@@ -82,6 +82,8 @@
 	X(VIA_FILE_NS,        "transfer", "io_uring_ns") \
 	X(VIA_RECOMPUTE,      "transfer", "recompute_count") \
 	X(PLANS_COMPARED,     "transfer", "plans_compared") \
-	X(PLANS_DIFFER,       "transfer", "plans_differ")
+	X(PLANS_DIFFER,       "transfer", "plans_differ") \
+	X(VIA_LINK_BYTES,     "transfer", "link_bytes") \
+	X(VIA_LINK_COUNT,     "transfer", "link_count")
 
 #endif

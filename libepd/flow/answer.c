@@ -66,7 +66,7 @@ answer_status(struct asked *x, struct epd_why *why)
 
 	if (rc < 0)
 		return rc;
-	out.version = (uint32_t)status;
+	out.status = (uint32_t)status;
 	epd_half_ask_pack(x->answer, &out);
 	return 0;
 }
@@ -79,7 +79,7 @@ answer_had(struct asked *x, struct epd_why *why)
 
 	if (rc < 0)
 		return rc;
-	out.version = rc > 0;
+	out.had = rc > 0;
 	epd_half_ask_pack(x->answer, &out);
 	return 0;
 }
@@ -235,11 +235,7 @@ ready(struct asked *x, struct arrived *r, struct epd_why *why)
 	rc = epd_shard_ready(w->shard, &x->a.h, traits, &settled.v, &state,
 	    why);
 	if (rc == 0) {
-		struct epd_version v;
-
-		/* One that was ready already has pages of its own. */
-		if (epd_shard_version(w->shard, state, 1, &v) == 0 &&
-		    epd_version_run(&v, 0) != epd_version_run(&settled.v, 0))
+		if (epd_links_are_late(w->shard, state, &settled.v))
 			epd_settle_undo(&settled, w);
 		epd_pack_u32(x->answer, state);
 		epd_pack_u64(x->answer, settled.moved.linked);
@@ -317,7 +313,7 @@ answer_offer(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
 	memcpy(o.state.workflow, a.workflow, sizeof o.state.workflow);
 	o.state.state = a.state;
 	o.state.version = a.version;
-	o.timeout_ms = bounded(a.lsn, 0);
+	o.timeout_ms = bounded(a.timeout_ms, 0);
 	epd_half_place(&to, a.store, a.peer);
 	memcpy(to.uuid, a.h.peer, 16);
 	memcpy(to.home, a.h.home, 16);
@@ -333,6 +329,71 @@ answer_offer(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
 	a.expired = 0;
 	epd_half_ask_pack(answer, &a);
 	return 0;
+}
+
+/* ---- what stands ---- */
+
+struct standing {
+	struct epd_store *s;
+	struct epd_buf list;
+	uint8_t home[16];
+	uint32_t n;
+};
+
+/* The halves of a workflow whose other one is in that store. */
+static int
+list_halves(void *arg, const char *name)
+{
+	struct standing *x = arg;
+	struct epd_half_ask a = { .lsn = 0 };
+	struct epd_handoff h;
+	struct epd_workflow w;
+	uint64_t lsn = 0;
+
+	/* One that cannot be read hides no other. */
+	if (epd_workflow_open(&w, x->s, name, 1, NULL) < 0)
+		return 0;
+	snprintf(a.workflow, sizeof a.workflow, "%s", w.name);
+	epd_shard_uuid(w.shard, a.uuid);
+	for (; x->n < EPD_ASK_HALVES &&
+	    epd_shard_handoff_next(w.shard, lsn, &h) == 0; lsn = h.lsn) {
+		if (memcmp(h.home, x->home, 16) ||
+		    strlen(h.workflow) >= sizeof a.peer)
+			continue;
+		memcpy(a.id, h.id, sizeof a.id);
+		a.lsn = h.lsn;
+		snprintf(a.peer, sizeof a.peer, "%s", h.workflow);
+		a.h = h;
+		a.expired = (uint8_t)epd_handoff_expired(&h);
+		epd_half_ask_pack(&x->list, &a);
+		x->n++;
+	}
+	epd_workflow_close(&w);
+	return 0;
+}
+
+static int
+answer_standing(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
+    struct epd_why *why)
+{
+	static const uint8_t none[16];
+	struct standing x = { .s = s };
+	char workflow[EPD_WORKFLOW];
+	int rc = epd_standing_ask_unpack(c, x.home, workflow);
+
+	if (rc < 0 || (*workflow && !epd_workflow_name_ok(workflow)))
+		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	/* Those within a store have no home. */
+	if (memcmp(x.home, none, 16))
+		rc = *workflow ? list_halves(&x, workflow) :
+		    epd_workflow_each(s, list_halves, &x);
+	if (rc == 0) {
+		epd_pack_u32(answer, x.n);
+		epd_buf_put(answer, x.list.p, x.list.n);
+	}
+	rc = rc == 0 && x.list.failed ? -ENOMEM : rc;
+	epd_buf_free(&x.list);
+	return rc < 0 ? epd_why(why, rc, "%s", epd_strerror(rc)) : 0;
 }
 
 /* ---- all ---- */
@@ -372,6 +433,8 @@ epd_ask_answer(struct epd_store *s, enum epd_ask verb, struct epd_span ask,
 		return answer_make(s, &x.c, answer, why);
 	if (verb == EPD_ASK_OFFER)
 		return answer_offer(s, &x.c, answer, why);
+	if (verb == EPD_ASK_STANDING)
+		return answer_standing(s, &x.c, answer, why);
 	if ((rc = epd_half_ask_unpack(&x.c, &x.a)) < 0 ||
 	    (verb != EPD_ASK_READY && epd_cur_left(&x.c)))
 		return epd_why(why, EPD_EFORMAT, "a question that is none");

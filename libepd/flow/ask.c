@@ -14,6 +14,12 @@ ended(const struct epd_cur *c)
 	return c->failed ? EPD_EFORMAT : 0;
 }
 
+int
+epd_ask_no_answer(struct epd_why *why)
+{
+	return epd_why(why, EPD_EPEER, "it does not answer as a store does");
+}
+
 void
 epd_ask_str(struct epd_buf *b, const char *s)
 {
@@ -242,6 +248,9 @@ epd_half_ask_pack(struct epd_buf *b, const struct epd_half_ask *a)
 	epd_buf_put(b, h->boot, sizeof h->boot);
 	epd_pack_u64(b, h->deadline_ms);
 	epd_pack_u8(b, a->expired);
+	epd_pack_u8(b, a->had);
+	epd_pack_u32(b, a->status);
+	epd_pack_u64(b, a->timeout_ms);
 }
 
 /* It is kept in the log, and shown wherever that is. */
@@ -280,10 +289,30 @@ epd_half_ask_unpack(struct epd_cur *c, struct epd_half_ask *a)
 	take_bytes(c, h->boot, sizeof h->boot);
 	h->deadline_ms = epd_unpack_u64(c);
 	a->expired = epd_unpack_u8(c);
+	a->had = epd_unpack_u8(c);
+	a->status = epd_unpack_u32(c);
+	a->timeout_ms = epd_unpack_u64(c);
 	memcpy(h->id, a->id, sizeof h->id);
 	h->store = a->store;
 	h->workflow = a->peer;
 	if (h->phase && !epd_phase_name((unsigned)h->phase))
 		c->failed = 1;
 	return ended(c);
+}
+
+void
+epd_standing_ask_pack(struct epd_buf *b, const uint8_t home[16],
+    const char *workflow)
+{
+	epd_buf_put(b, home, 16);
+	epd_ask_str(b, workflow);
+}
+
+int
+epd_standing_ask_unpack(struct epd_cur *c, uint8_t home[16],
+    char workflow[EPD_WORKFLOW])
+{
+	take_bytes(c, home, 16);
+	(void)epd_ask_take_str(c, workflow, EPD_WORKFLOW);
+	return epd_cur_left(c) ? EPD_EFORMAT : ended(c);
 }

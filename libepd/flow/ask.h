@@ -24,11 +24,13 @@ enum epd_ask {
 	EPD_ASK_HAD,
 	EPD_ASK_ADOPT_PAGES,	/* files of a process on this machine */
 	EPD_ASK_OFFER,		/* begin one, to a workflow of who asks */
+	EPD_ASK_STANDING,	/* which halves here have their other one in my store */
 	EPD_ASKS
 };
 enum {
 	EPD_ASK_FILES = 1024,
 	EPD_ASK_PAGES = 1 << 18,	/* of one question, at most */
+	EPD_ASK_HALVES = 256,		/* of one answer to STANDING */
 	EPD_ASK_VERSION = 1,
 };
 /* HAS_FEATURE's answer: what is there, or else what of it would be kept. */
@@ -49,6 +51,8 @@ void epd_ask_node_pack(struct epd_buf *b, const char *tenant,
 int epd_ask_node_unpack(struct epd_cur *c, char tenant[64], uint8_t party[16]);
 void epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f);
 int epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f);
+
+int epd_ask_no_answer(struct epd_why *why);	/* what came is none: EPD_EPEER */
 
 /* Strings: u32 length without a NUL, bytes; at most max - 1. */
 void epd_ask_str(struct epd_buf *b, const char *s);
@@ -93,15 +97,23 @@ struct epd_half_ask {
 	char workflow[EPD_WORKFLOW];
 	uint8_t uuid[16];
 	uint8_t id[16];
-	uint64_t lsn;
-	uint32_t state, version;
-	char reason[256];
+	uint64_t lsn;			/* what is decided is about the half that has it */
+	uint32_t state, version;	/* STATE, STATUS; OFFER */
+	char reason[256];		/* ROLLBACK */
 	struct epd_handoff h;		/* PREPARE, READY; LOOK's answer */
 	char store[4096], peer[EPD_WORKFLOW];	/* h's strings */
-	uint8_t expired;
+	uint8_t expired;		/* LOOK's answer */
+	uint8_t had;			/* HAD's */
+	uint32_t status;		/* STATUS's: an enum epd_status */
+	uint64_t timeout_ms;		/* OFFER: how long it may take */
 };
 void epd_half_ask_pack(struct epd_buf *b, const struct epd_half_ask *a);
 int epd_half_ask_unpack(struct epd_cur *c, struct epd_half_ask *a);
+/* STANDING: with the store home, in a workflow ("": in any).  Answer: n, then halves. */
+void epd_standing_ask_pack(struct epd_buf *b, const uint8_t home[16],
+    const char *workflow);
+int epd_standing_ask_unpack(struct epd_cur *c, uint8_t home[16],
+    char workflow[EPD_WORKFLOW]);
 
 /*
  * Answer what is asked of a hand-off's half here (MAKE to HAD).  is_kept: whether a

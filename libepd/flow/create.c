@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "flow/publish.h"
 #include "flow/reuse.h"
 
 static int

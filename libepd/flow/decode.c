@@ -15,6 +15,7 @@
 #include "flow/decode.h"
 #include "flow/draft.h"
 #include "flow/handoff.h"
+#include "flow/publish.h"
 #include "flow/reach.h"
 
 struct lane {

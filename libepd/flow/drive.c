@@ -10,9 +10,10 @@
  *	COMMITTED	COMMITTED	forget at the source
  *	-		READY		roll back at the target: the source did
  *	-		COMMITTED	forget at the target
- *	(away)		COMMITTED	forget at the target, if a person says so: a
- *					source without an address never comes to be
- *					seen from there
+ *	(away)		COMMITTED	forget at the target, if a person says so or
+ *					its time is over: a source without an address
+ *					never comes to be seen from there, and one
+ *					that has not forgotten finds it in our log
  *	-		ADOPTED		offer it again, if the source rolled back
  *					unknowing; or forget at the target
  *
@@ -172,8 +173,9 @@ unknown(struct epd_pair *p, enum epd_goal goal, struct epd_why *why)
 	    p->dst.h.phase == EPD_READY && epd_half_had(&p->dst, p->id, NULL) == 1)
 		return rollback(p, &p->dst, "it came late", why);
 	/* One that has no address has forgotten, or finds it in our log. */
-	if (epd_half_is_away(&p->src) && goal == EPD_GOAL_COMMIT &&
-	    p->dst.h.phase == EPD_COMMITTED)
+	if (epd_half_is_away(&p->src) && p->dst.h.phase == EPD_COMMITTED &&
+	    (goal == EPD_GOAL_COMMIT ||
+	    (goal == EPD_GOAL_SETTLE && p->dst.expired)))
 		return epd_half_forget(&p->dst, p->id, why);
 	if (!epd_half_is_there(&p->src))
 		return goal == EPD_GOAL_SETTLE ||

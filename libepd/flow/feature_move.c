@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/route.h"
+#include "flow/window.h"
 
 struct moving {
 	struct epd_route route;		/* first: the carrier's arg */
@@ -30,55 +31,19 @@ struct moving {
 	int had;			/* and there is no more to be moved */
 };
 
-/* One question whose answer begins with a window. */
-static int
-ask(struct epd_link *l, enum epd_ask verb, const struct epd_buf *question,
-    struct moving *m, uint64_t deadline_ns, struct epd_why *why)
-{
-	struct epd_buf answer = {0};
-	struct epd_cur c;
-	int rc = question->failed ? -ENOMEM : epd_link_ops(l)->call(l,
-	    (uint16_t)verb, epd_span(question->p, question->n), &answer,
-	    deadline_ns, why);
-
-	if (rc == 0) {
-		c = epd_cur(epd_span(answer.p, answer.n));
-		m->window = epd_unpack_u64(&c);
-		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
-		    i++)
-			m->bytes[i] = epd_unpack_u64(&c);
-		for (int i = 0; verb == EPD_ASK_READ_FEATURE && i < EPD_PARTS;
-		    i++) {
-			const uint64_t sum = epd_unpack_u64(&c);
-
-			m->sum[i] = m->summed ? sum : m->sum[i];
-		}
-		if (c.failed)
-			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
-			    "store does");
-	}
-	epd_buf_free(&answer);
-	return rc;
-}
-
 /* READ_FEATURE or WRITE_FEATURE. */
-static int
-ask_window(struct moving *m, struct epd_link *l, uint64_t deadline_ns,
-    struct epd_why *why)
+static void
+ask_window(const struct moving *m, struct epd_buf *b)
 {
-	struct epd_buf b = {0};
-	int rc;
-
-	epd_buf_put(&b, m->fp->b, EPD_NAME);
+	epd_buf_put(b, m->fp->b, EPD_NAME);
 	for (int i = 0; m->op == EPD_OP_WRITE && i < EPD_PARTS; i++)
-		epd_pack_u64(&b, m->bytes[i]);
+		epd_pack_u64(b, m->bytes[i]);
 	if (m->op == EPD_OP_READ)
-		epd_pack_u8(&b, m->summed != 0);
-	rc = ask(l, m->op == EPD_OP_READ ? EPD_ASK_READ_FEATURE :
-	    EPD_ASK_WRITE_FEATURE, &b, m, deadline_ns, why);
-	epd_buf_free(&b);
-	return rc;
+		epd_pack_u8(b, m->summed != 0);
 }
+
+/* READ's answer has bytes and sums behind the window. */
+enum { TOLD = 2 * EPD_PARTS };
 
 /* The window that told the sizes, if it is not read. */
 static void
@@ -92,21 +57,26 @@ shut(struct moving *m, uint64_t deadline_ns)
 
 /* A window on a link that has none yet: the same feature must be there. */
 static int
-ask_again(struct moving *m, struct epd_link *l, uint64_t deadline_ns,
+open_anew(struct moving *m, struct epd_passage *out, uint64_t deadline_ns,
     struct epd_why *why)
 {
-	const uint64_t was[EPD_PARTS] = { m->bytes[0], m->bytes[1], m->bytes[2] };
+	const int read = m->op == EPD_OP_READ;
+	struct epd_buf b = {0};
+	uint64_t told[TOLD];
 	int rc;
 
 	m->summed = 0;
-	rc = ask_window(m, l, deadline_ns, why);
-	if (rc == 0 && memcmp(was, m->bytes, sizeof was)) {
-		(void)epd_link_ops(l)->shut(l, m->window, deadline_ns, NULL);
-		rc = epd_why(why, EPD_ENOTHING, "the feature is another one "
-		    "meanwhile");
-	}
-	memcpy(m->bytes, was, sizeof was);
-	return rc;
+	ask_window(m, &b);
+	rc = epd_window_open(m->n, m->by, read ? EPD_ASK_READ_FEATURE :
+	    EPD_ASK_WRITE_FEATURE, &b, out, told, read ? TOLD : 0, deadline_ns,
+	    why);
+	epd_buf_free(&b);
+	if (rc < 0 || !read || !memcmp(told, m->bytes, sizeof m->bytes))
+		return rc;
+	(void)epd_link_ops(out->link)->shut(out->link, out->window,
+	    deadline_ns, NULL);
+	return epd_why(why, EPD_ENOTHING, "the feature is another one "
+	    "meanwhile");
 }
 
 static int
@@ -114,24 +84,22 @@ open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
     struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	struct moving *m = arg;
-	struct epd_link *l;
-	int rc;
+	int rc = 0;
 
 	(void)moved;
 	m->by = (enum epd_backend)plan->stage[0].backend;
-	rc = epd_node_link(m->n, m->by, &l, deadline_ns, why);
-	if (m->asked_by != m->by) {
+	if (m->asked_by == m->by) {
+		*out = (struct epd_passage){ .link = m->link,
+		    .window = m->window };
+		m->asked_by = EPD_VIA_NONE;
+	} else {
 		shut(m, deadline_ns);
-		if (rc == 0)
-			rc = ask_again(m, l, deadline_ns, why);
+		rc = open_anew(m, out, deadline_ns, why);
 	}
-	m->asked_by = EPD_VIA_NONE;
-	if (rc < 0) {
-		epd_node_failed(m->n, m->by, rc);
+	if (rc < 0)
 		return rc;
-	}
-	*out = (struct epd_passage){ .link = l, .window = m->window,
-	    .fresh = m->op == EPD_OP_WRITE };
+	m->window = out->window;
+	out->fresh = m->op == EPD_OP_WRITE;
 	return 0;
 }
 
@@ -148,16 +116,10 @@ commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
     uint64_t deadline_ns, struct epd_why *why)
 {
 	struct moving *m = arg;
-	struct epd_buf b = {0};
-	int rc;
 
 	(void)plan;
-	if (m->op == EPD_OP_READ || !m->window)
-		return 0;
-	epd_pack_u64(&b, m->window);
-	rc = ask(p->link, EPD_ASK_KEEP_FEATURE, &b, m, deadline_ns, why);
-	epd_buf_free(&b);
-	return rc;
+	return m->op == EPD_OP_READ || !m->window ? 0 : epd_window_keep(p,
+	    EPD_ASK_KEEP_FEATURE, &m->window, deadline_ns, why);
 }
 
 static const struct epd_carrier carrier = {
@@ -203,21 +165,35 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 
 /* ---- from there ---- */
 
+static int
+ask_told(void *arg, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	struct moving *m = arg;
+	struct epd_buf b = {0};
+	uint64_t told[TOLD];
+	int rc;
+
+	ask_window(m, &b);
+	rc = epd_window_ask(l, EPD_ASK_READ_FEATURE, &b, &m->window, told,
+	    TOLD, deadline_ns, why);
+	epd_buf_free(&b);
+	if (rc < 0)
+		return rc;
+	memcpy(m->bytes, told, sizeof m->bytes);
+	memcpy(m->sum, told + EPD_PARTS, sizeof m->sum);
+	m->link = l;
+	m->asked_by = epd_node_control(m->n);
+	return 0;
+}
+
 /* Its sizes, which bound what is made room for. */
 static int
 ask_sizes(struct moving *m, uint64_t deadline_ns, struct epd_why *why)
 {
-	const enum epd_backend b = epd_node_control(m->n);
-	uint64_t wait_ns = 0;
-	int rc;
+	int rc = epd_node_try(m->n, epd_node_control(m->n), ask_told, m,
+	    deadline_ns, why);
 
-	do {
-		rc = epd_node_link(m->n, b, &m->link, deadline_ns, why);
-		if (rc == 0)
-			rc = ask_window(m, m->link, deadline_ns, why);
-	} while (rc < 0 && epd_node_again(m->n, b, rc, &wait_ns, deadline_ns));
-	if (rc == 0)
-		m->asked_by = b;
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++)
 		if (m->bytes[i] > EPD_FEATURE_PART)
 			rc = epd_why(why, EPD_ETOOBIG, "a feature of %llu bytes",

@@ -69,8 +69,7 @@ ask_pages(struct epd_link *l, struct epd_pages_ask *a, uint64_t deadline_ns,
 	}
 	epd_buf_free(&ask);
 	epd_buf_free(&answer);
-	return rc == EPD_EFORMAT ? epd_why(why, EPD_EPEER, "it does not answer "
-	    "as a store does") : rc;
+	return rc == EPD_EFORMAT ? epd_ask_no_answer(why) : rc;
 }
 
 static void
@@ -289,6 +288,7 @@ static int
 try_adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
     struct epd_transferred *out)
 {
+	struct epd_metrics *m = epd_node_here(f->n)->metrics;
 	const uint32_t had = *nruns;
 	uint64_t mapped = 0;
 	int rc;
@@ -303,6 +303,8 @@ try_adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
 		return rc == -ENOMEM ? rc : 0;
 	}
 	out->mapped += mapped;
+	epd_count(m, EPD_M_VIA_LINK_BYTES, mapped * f->a->shape.bytes);
+	epd_count(m, EPD_M_VIA_LINK_COUNT, *nruns - had);
 	return 1;
 }
 
@@ -342,17 +344,21 @@ come(struct fetch *f, uint64_t bytes, uint64_t deadline_ns, uint64_t *id,
 }
 
 static int
+ask_once(void *arg, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why)
+{
+	struct fetch *f = arg;
+
+	f->link = l;
+	return ask_pages(l, f->a, deadline_ns, why);
+}
+
+static int
 ask_first(struct fetch *f, uint64_t deadline_ns, struct epd_why *why)
 {
 	const enum epd_backend b = epd_node_control(f->n);
-	uint64_t wait_ns = 0;
-	int rc;
+	const int rc = epd_node_try(f->n, b, ask_once, f, deadline_ns, why);
 
-	do {
-		rc = epd_node_link(f->n, b, &f->link, deadline_ns, why);
-		if (rc == 0)
-			rc = ask_pages(f->link, f->a, deadline_ns, why);
-	} while (rc < 0 && epd_node_again(f->n, b, rc, &wait_ns, deadline_ns));
 	if (rc == 0)
 		f->asked_by = b;
 	return rc;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "flow/publish.h"
 #include "flow/reuse.h"
 
 enum {

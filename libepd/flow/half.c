@@ -54,7 +54,7 @@ ask(struct epd_half *half, enum epd_ask verb, struct epd_half_ask *a,
 
 	epd_half_ask_pack(&b, a);
 	rc = b.failed ? -ENOMEM : epd_node_ask(half->node, verb,
-	    epd_span(b.p, b.n), &answer, 0, why);
+	    epd_span(b.p, b.n), &answer, half->end_ns, why);
 	if (rc == 0 && answers) {
 		c = epd_cur(epd_span(answer.p, answer.n));
 		rc = epd_half_ask_unpack(&c, a);
@@ -69,13 +69,16 @@ static int
 reach_node(struct epd_half *half, struct epd_store *near)
 {
 	struct epd_half_ask a;
+	uint64_t end;
 	int rc;
 
 	if (!near->transports)
 		return epd_why(&half->why, EPD_EUNSUPPORTED, "this command "
 		    "reaches no other machine: epd-handoff does");
-	rc = epd_node_open(&half->node, near, half->store,
-	    epd_clock_boot_ns() + REACH_NS, &half->why);
+	end = epd_clock_boot_ns() + REACH_NS;
+	if (half->end_ns && half->end_ns < end)
+		end = half->end_ns;
+	rc = epd_node_open(&half->node, near, half->store, end, &half->why);
 	if (rc < 0)
 		return rc;
 	if (memcmp(half->home, epd_node_facts(half->node)->uuid, 16))
@@ -102,6 +105,7 @@ open_store(struct epd_half *half, struct epd_store *near, int look)
 		.path = half->store, .config = &near->config,
 		.tenant = near->tenant, .log = near->log, .look = look,
 		.transports = near->transports, .codecs = near->codecs,
+		.listener = near->listener,
 	};
 
 	static const uint8_t here[16];
@@ -149,8 +153,8 @@ epd_half_reach(struct epd_half *half, struct epd_store *near)
 		return;
 	}
 	if (epd_half_is_away(half)) {
-		half->gone = epd_why(&half->why, EPD_EPEER, "it has no address: "
-		    "it comes by itself, or never");
+		half->gone = epd_why(&half->why, EPD_EPEER, "it has no address; "
+		    "from there epd-handoff --at reaches here");
 		return;
 	}
 	rc = open_store(half, near, look);
@@ -327,7 +331,7 @@ epd_half_status(struct epd_half *half, uint32_t state, enum epd_status *out,
 		fill_ask(half, NULL, &a);
 		a.state = state;
 		rc = ask(half, EPD_ASK_STATUS, &a, 1, why);
-		st.status = (enum epd_status)a.version;
+		st.status = (enum epd_status)a.status;
 	} else {
 		rc = epd_shard_state(half->w.shard, state, &st);
 	}
@@ -353,7 +357,7 @@ epd_half_had(struct epd_half *half, const uint8_t id[16], struct epd_why *why)
 	if (half->node) {
 		fill_ask(half, id, &a);
 		rc = ask(half, EPD_ASK_HAD, &a, 1, why);
-		return rc < 0 ? rc : a.version != 0;
+		return rc < 0 ? rc : a.had != 0;
 	}
 	memcpy(mine, id, 16);
 	return epd_shard_walk(half->w.shard, was_committed, mine, why);

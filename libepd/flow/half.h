@@ -24,6 +24,7 @@ struct epd_half {
 	uint8_t uuid[16];		/* the workflow that it must be */
 	struct epd_handoff h;		/* its strings are void */
 	int expired;			/* past h's deadline, by the clock it is of */
+	uint64_t end_ns;		/* of all that a peer is asked; 0: as configured */
 };
 
 /* Where it is said to be; nothing is open. */

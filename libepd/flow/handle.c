@@ -71,26 +71,11 @@ static int
 send(struct epd_transfer *t, struct epd_pages_ask *a, uint64_t deadline_ns)
 {
 	struct epd_pages_ask of = { .state = t->state, .version = t->version };
-	struct epd_buf b = {0}, answer = {0};
-	struct epd_span uuid;
-	struct epd_cur c;
 	int rc;
 
 	memcpy(of.workflow, t->from, sizeof of.workflow);
-	epd_ask_str(&b, t->to);
-	rc = b.failed ? -ENOMEM : epd_node_ask(t->node, EPD_ASK_MAKE,
-	    epd_span(b.p, b.n), &answer, deadline_ns, &t->why);
-	c = epd_cur(epd_span(answer.p, answer.n));
-	if (rc == 0) {
-		(void)epd_ask_take_str(&c, a->workflow, sizeof a->workflow);
-		uuid = epd_unpack_bytes(&c, sizeof a->uuid);
-		if (c.failed || !epd_workflow_name_ok(a->workflow))
-			rc = EPD_EPEER;
-		else
-			memcpy(a->uuid, uuid.p, sizeof a->uuid);
-	}
-	epd_buf_free(&b);
-	epd_buf_free(&answer);
+	rc = epd_node_make(t->node, t->to, a->workflow, a->uuid, deadline_ns,
+	    &t->why);
 	return rc < 0 ? rc : epd_pages_send(t->node, &of, a, &t->policy,
 	    deadline_ns, &t->run, &t->result.nruns, &t->result.moved, &t->why);
 }

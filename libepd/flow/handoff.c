@@ -12,6 +12,16 @@
 
 /* ---- prepare ---- */
 
+static int
+held_by(const struct epd_handoff *h, struct epd_why *why)
+{
+	char hex[33];
+
+	epd_hex_format(hex, h->id, 16);
+	return epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, until %s is "
+	    "decided", h->state, hex);
+}
+
 /* Whether somebody is at it, or has offered it already. */
 static int
 is_held(struct epd_workflow *src, uint32_t state, struct epd_why *why)
@@ -22,8 +32,7 @@ is_held(struct epd_workflow *src, uint32_t state, struct epd_why *why)
 
 	for (; epd_shard_handoff_next(src->shard, lsn, &h) == 0; lsn = h.lsn)
 		if (h.state == state && h.phase < EPD_COMMITTED)
-			return epd_why(why, EPD_ESTATUS, "s%u: mid-hand-off, "
-			    "until that is decided", state);
+			return held_by(&h, why);
 	while (epd_shard_lease_next(src->shard, l.id, &l) == 0)
 		if (l.state == state && l.kind == EPD_LEASE_DECODE &&
 		    epd_shard_lease_stands(src->shard, &l))
@@ -448,53 +457,6 @@ epd_flow_handoff_each(struct epd_store *s,
 	return rc ? rc : e.failed;
 }
 
-struct find {
-	const char *hex;
-	uint8_t id[16];
-	char others[4 * 33 + 1];
-	int n;
-};
-
-static int
-find_one(void *arg, const struct epd_handed *h)
-{
-	struct find *f = arg;
-	char hex[33];
-	size_t n = strlen(f->others);
-
-	epd_hex_format(hex, h->id, 16);
-	if (strncmp(hex, f->hex, strlen(f->hex)) ||
-	    (f->n && !memcmp(f->id, h->id, 16)))
-		return 0;
-	memcpy(f->id, h->id, 16);
-	if (f->n++ < 4)
-		snprintf(f->others + n, sizeof f->others - n, " %s", hex);
-	return 0;
-}
-
-int
-epd_flow_handoff_find(struct epd_store *s, const char *hex, uint8_t id[16],
-    struct epd_why *why)
-{
-	struct find f = { .hex = hex };
-	size_t n = strlen(hex);
-	int rc;
-
-	if (n < 4 || n > 32 || strspn(hex, "0123456789abcdef") != n)
-		return epd_why(why, EPD_EUSAGE, "%.40s: a hand-off is 4 to 32 "
-		    "lower-case hexadecimal digits", hex);
-	rc = epd_flow_handoff_each(s, find_one, &f, why);
-	if (f.n == 0)
-		return rc < 0 ? rc : epd_why(why, EPD_ENOTHING, "%s: no such "
-		    "hand-off: it ended, or was never begun; or it is only "
-		    "prepared, and known in its source's store alone", hex);
-	if (f.n > 1)
-		return epd_why(why, EPD_EAMBIGUOUS, "%s: could be%s%s", hex,
-		    f.others, f.n > 4 ? " ..." : "");
-	memcpy(id, f.id, 16);
-	return 0;
-}
-
 /* ---- settling ---- */
 
 /* Whether a half waits for nobody but time or its other half. */
@@ -504,8 +466,27 @@ is_due(const struct epd_handoff *h)
 	return h->target || h->phase != EPD_PREPARED || epd_handoff_expired(h);
 }
 
+/* What it waits for, if it does. */
+static void
+tell_waiting(const struct epd_pair *p, const struct epd_settling *by)
+{
+	const struct epd_half *far = p->src.near ? &p->dst : &p->src;
+	const struct epd_half *near = p->src.near ? &p->src : &p->dst;
+	char text[512], hex[33];
+
+	if (!by || epd_half_is_there(far) || !near->h.phase)
+		return;
+	epd_hex_format(hex, p->id, 16);
+	snprintf(text, sizeof text, "%s: hand-off %s waits for %.63s of "
+	    "%.80s: %.239s", near->workflow, hex, far->workflow,
+	    epd_half_is_away(far) ? "another store" : far->store,
+	    *far->why.text ? far->why.text : epd_strerror(far->gone));
+	by->waits(by->arg, text);
+}
+
 int
-epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w)
+epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,
+    const struct epd_settling *by)
 {
 	struct epd_handoff h;
 	uint64_t lsn = 0;
@@ -517,14 +498,22 @@ epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w)
 		int rc;
 
 		lsn = h.lsn;
-		if (!is_due(&h) || epd_pair_open(&p, s, w, &h, &why) < 0)
+		if (!is_due(&h) || epd_pair_open_by(&p, s, w, &h,
+		    by ? by->end_ns : 0, &why) < 0)
 			continue;
 		rc = epd_pair_drive(&p, EPD_GOAL_SETTLE, "", &why);
 		if (rc < 0)
 			epd_log(&s->log, "op=settle workflow=%s why=\"%s\"",
 			    w->name, why.text);
+		tell_waiting(&p, by);
 		n += rc == 0 && !p.src.h.phase && !p.dst.h.phase;
 		epd_pair_close(&p);
 	}
 	return n;
+}
+
+int
+epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w)
+{
+	return epd_flow_handoff_settle_by(s, w, NULL);
 }

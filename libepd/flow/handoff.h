@@ -86,9 +86,33 @@ int epd_flow_handoff_find(struct epd_store *s, const char *hex,
     uint8_t id[16], struct epd_why *why);
 
 /*
+ * The same by what the store at an address tells (at most 256 at a time): of those
+ * with this one, which may know nothing of them.
+ * Fails: as those, and as epd_node_open.
+ */
+int epd_flow_handoff_each_at(struct epd_store *s, const char *address,
+    int (*fn)(void *arg, const struct epd_handed *h), void *arg,
+    struct epd_why *why);
+int epd_flow_handoff_find_at(struct epd_store *s, const char *address,
+    const char *hex, uint8_t id[16], struct epd_why *why);
+int epd_flow_handoff_commit_at(struct epd_store *s, const char *address,
+    const uint8_t id[16], struct epd_handed *out, struct epd_why *why);
+int epd_flow_handoff_abort_at(struct epd_store *s, const char *address,
+    const uint8_t id[16], const char *reason, struct epd_handed *out,
+    struct epd_why *why);
+
+/*
  * Of a workflow's halves: what is past its deadline is rolled back, what was
  * decided is carried through.  How many were; what cannot be reached waits.
  */
 int epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w);
+/* The same, and peers are waited for no longer than to end_ns; waits hears of the rest. */
+struct epd_settling {
+	uint64_t end_ns;
+	void (*waits)(void *arg, const char *text);
+	void *arg;
+};
+int epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,
+    const struct epd_settling *by);
 
 #endif

@@ -84,8 +84,12 @@ struct gc {
 	uint64_t grace_ms;		/* that younger ones have there */
 	void (*fn)(void *arg, int rc, const char *text);
 	void *arg;
-	int failed;			/* how often fn was called */
+	int failed;			/* how often fn was told of a failure */
+	struct epd_settling settling;
 };
+
+/* How long all peers together are waited for. */
+static const uint64_t PEERS_NS = UINT64_C(10000000000);
 
 static void tell(struct gc *g, int rc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -314,7 +318,8 @@ sweep_log(struct gc *g, struct epd_workflow *w, struct freeing *f,
 		return rc;
 	g->out->tails += cut > 0;
 	g->out->tail_bytes += cut;
-	g->out->handoffs += (uint64_t)epd_flow_handoff_settle(g->s, w);
+	g->out->handoffs += (uint64_t)epd_flow_handoff_settle_by(g->s, w,
+	    g->s->transports ? &g->settling : NULL);
 	/* Before they go uncounted. */
 	if ((rc = log_leftovers(g, w->dirfd)) < 0 ||
 	    (rc = epd_shard_give_up(w->shard, 0, 0, "expired", why)) < 0 ||
@@ -467,6 +472,15 @@ sweep_memory(struct gc *g)
 	g->out->evicted_bytes = fit.evicted;
 }
 
+/* No failure: it will be settled when its peer is there. */
+static void
+waits(void *arg, const char *text)
+{
+	const struct gc *g = arg;
+
+	g->fn(g->arg, 0, text);
+}
+
 int
 epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
     void (*failed)(void *arg, int rc, const char *text), void *arg)
@@ -474,8 +488,10 @@ epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
 	struct epd_swept swept = {0};
 	struct gc g = { .s = s, .out = &swept, .fn = failed, .arg = arg };
 	uint64_t from = epd_clock_boot_ns();
-	int rc = epd_workflow_each(s, collect, &g);
+	int rc;
 
+	g.settling = (struct epd_settling){ from + PEERS_NS, waits, &g };
+	rc = epd_workflow_each(s, collect, &g);
 	step(&g, "w", rc);
 	g.unread |= rc < 0;
 	sweep_features(&g);
@@ -506,7 +522,7 @@ first_failed(void *arg, int rc, const char *text)
 {
 	struct first *x = arg;
 
-	if (x->rc == 0)
+	if (x->rc == 0 && rc < 0)
 		x->rc = epd_why(x->why, rc, "%s", text);
 }
 

@@ -47,9 +47,11 @@ struct epd_swept {
 };
 /*
  * Reclaim what nobody needs: expired states, orphan runs, expired features,
- * leftovers.  What cannot be swept hinders nothing else: failed is told of each, and *out is
- * what went all the same.  Where not all workflows can be read no picture goes
- * that one of them may show.  How many failed.
+ * leftovers.  Hand-offs are settled, those with peers too where the store has
+ * transports, for 10 s at most.  What cannot be swept hinders nothing else: failed is
+ * told of each, and *out is what went all the same; with rc 0 of what waits for a
+ * peer, which is no failure.  Where not all workflows can be read no picture goes that
+ * one of them may show.  How many failed.
  */
 int epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
     void (*failed)(void *arg, int rc, const char *text), void *arg);

@@ -7,7 +7,9 @@
  *  2. A page computed again must have the checksum the log has of it: the same
  *     tokens give the same bits, so anything else is damage, and nothing is
  *     published.  Of given pages nothing is known but that checksum; what is
- *     computed in their stead is used, and not published either.
+ *     computed in their stead is used, and not published either.  What a codec
+ *     brought is made by it again (lossy.c), or refused: others in its stead would
+ *     go on otherwise.
  *  3. A log may be of a state that came from a stranger: what its tokens and images
  *     are is looked at before anything goes by it.
  */
@@ -18,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/lossy.h"
-#include "flow/seq.h"
+#include "flow/publish.h"
 
 struct link {
 	uint64_t node;
@@ -85,14 +87,17 @@ walk(struct epd_seq *q, uint32_t state, uint32_t version, struct chain *c,
 			    epd_strerror(rc));
 	}
 	mark_needed(c);
+	/* What came goes on from its own last page, whoever filled that since. */
+	if (q->lossy)
+		c->link[c->n - 1].needed = c->link[c->n - 1].npages > 0;
 	return 0;
 }
 
 /* Of the numeric family that the state says it is of, if that is one of ours. */
 static void
-base_of(const struct epd_session *s, const struct epd_state *st,
-    struct epd_name *out)
+base_of(struct epd_seq *q, const struct epd_state *st, struct epd_name *out)
 {
+	const struct epd_session *s = q->s;
 	char numeric[EPD_NUMERIC_MAX];
 	struct epd_run_shape shape;
 
@@ -102,6 +107,8 @@ base_of(const struct epd_session *s, const struct epd_state *st,
 		epd_session_base(s, out);
 		return;
 	}
+	q->lossy = 1;
+	epd_lossy_codec(numeric, q->codec);
 	epd_seq_shape(s, &shape);
 	epd_page_base(out, EPD_ARITHMETIC, numeric, &s->model_fp, &shape);
 }
@@ -116,7 +123,7 @@ check_model(struct epd_seq *q, uint32_t state, struct epd_why *why)
 	if (rc < 0)
 		return epd_why(why, rc, "%s/s%u: %s", q->w->name, state,
 		    epd_strerror(rc));
-	base_of(q->s, &st, &base);
+	base_of(q, &st, &base);
 	if (epd_name_equal(&st.model_fp, &q->s->model_fp) &&
 	    epd_name_equal(&st.base, &base)) {
 		q->base = base;
@@ -153,6 +160,7 @@ struct pages {
 	uint64_t run, rows;
 	long first, n;
 	const struct epd_page_entry *want;
+	int came;		/* by a codec */
 };
 
 /* Enter a mapped run's pages, from its page at on, in the table. */
@@ -193,9 +201,13 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 		q->rows -= cut;
 		q->npages = p->first;
 	}
-	if ((rc = epd_seq_compute(q, p->rows, NULL, why)) < 0)
+	rc = p->came ? epd_lossy_again(q, p->rows, p->want, why) :
+	    epd_seq_compute(q, p->rows, NULL, why);
+	if (rc < 0)
 		return rc;
 	rc = epd_seq_republish(q, p->run, p->first, p->n, p->want, &differs);
+	if (rc > 0 && q->lossy)
+		return epd_lossy_lost(q, p->n, why);
 	if (rc > 0 && !q->given)
 		rc = EPD_ECORRUPT;
 	/* Another process mended it meanwhile, or it cannot be kept: no matter. */
@@ -252,7 +264,7 @@ take_pages(struct epd_seq *q, const struct epd_version *v,
 		struct pages p = {
 			.run = epd_version_run(v, i),
 			.first = (long)v->first_page + done, .n = n,
-			.want = e + done,
+			.want = e + done, .came = q->lossy && !v->parent,
 			.rows = (v->first_page + (uint64_t)last) * t +
 			    e[last].rows,
 		};

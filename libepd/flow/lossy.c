@@ -35,6 +35,14 @@ epd_lossy_is(const char *numeric)
 	return !strncmp(numeric, EPD_NUMERIC, n) && numeric[n] == '+';
 }
 
+void
+epd_lossy_codec(const char *numeric, char out[EPD_CODEC_NAME])
+{
+	const char *name = numeric + strlen(EPD_NUMERIC) + 1;
+
+	snprintf(out, EPD_CODEC_NAME, "%s", epd_codec_name_ok(name) ? name : "");
+}
+
 /* The fingerprint with another numeric family, all else as it was. */
 static int
 rewrite(struct epd_buf *out, const struct epd_json *j, const char *numeric)

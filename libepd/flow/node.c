@@ -1,5 +1,6 @@
 /* node.c - links to a peer, and what is known of it. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -11,6 +12,8 @@
 #define MS UINT64_C(1000000)
 /* An observation says little of a link that was not used for so long. */
 static const uint64_t FRESH_NS = 60000 * MS;
+/* Nobody minds a wait that is shorter. */
+static const uint64_t TOLD_NS = 1000 * MS;
 
 struct epd_node {
 	struct epd_store *here;
@@ -24,6 +27,8 @@ struct epd_node {
 	uint32_t failures[EPD_VIA_COUNT];	/* one after another */
 	struct epd_ledger books;
 	struct epd_scenario *rules;	/* NULL: none */
+	uint64_t lost_ns;		/* since then it is tried again; 0: it is not */
+	int told;			/* the listener was */
 };
 
 int
@@ -174,15 +179,64 @@ epd_node_failed(struct epd_node *n, enum epd_backend b, int rc)
 		epd_node_drop_link(n, b);
 }
 
-int
-epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
-    uint64_t *wait_ns, uint64_t deadline_ns)
+/* Who waits is told once what for. */
+static void
+tell_waiting(struct epd_node *n, const struct epd_why *why, uint64_t now,
+    uint64_t deadline_ns)
+{
+	const struct epd_listener *l = &n->here->listener;
+	char text[sizeof why->text + EPD_NODE_ADDRESS + 64];
+
+	if (!n->lost_ns)
+		n->lost_ns = now;
+	if (n->told || !l->fn || now - n->lost_ns < TOLD_NS ||
+	    now >= deadline_ns)
+		return;
+	n->told = 1;
+	snprintf(text, sizeof text, "%s: %s; it is tried again for %llu s",
+	    n->address, *why->text ? why->text : "it is lost",
+	    (unsigned long long)((deadline_ns - now) / (1000 * MS)));
+	l->fn(l->arg, text);
+}
+
+/* 1 if it may go otherwise when it is tried again, after a moment's sleep. */
+static int
+again(struct epd_node *n, enum epd_backend b, int rc, uint64_t *wait_ns,
+    uint64_t deadline_ns, const struct epd_why *why)
 {
 	epd_node_failed(n, b, rc);
-	if (rc != EPD_EPEER || !epd_back_off(wait_ns, deadline_ns))
+	if (rc != EPD_EPEER)
+		return 0;
+	tell_waiting(n, why, epd_clock_boot_ns(), deadline_ns);
+	if (!epd_back_off(wait_ns, deadline_ns))
 		return 0;
 	epd_count(n->here->metrics, EPD_M_TRANSFER_RETRIES, 1);
 	return 1;
+}
+
+int
+epd_node_try(struct epd_node *n, enum epd_backend b,
+    int (*fn)(void *arg, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why), void *arg, uint64_t deadline_ns, struct epd_why *why)
+{
+	const uint64_t deadline = deadline_or(n, deadline_ns);
+	struct epd_why own = {{0}};
+	uint64_t wait_ns = 0;
+	struct epd_link *l;
+	int rc;
+
+	do {
+		rc = epd_node_link(n, b, &l, deadline, &own);
+		if (rc == 0)
+			rc = fn(arg, l, deadline, &own);
+	} while (rc < 0 && again(n, b, rc, &wait_ns, deadline, &own));
+	if (rc < 0 && *own.text)
+		return epd_why(why, rc, "%s", own.text);
+	if (rc >= 0) {
+		n->lost_ns = 0;
+		n->told = 0;
+	}
+	return rc;
 }
 
 enum epd_backend
@@ -211,19 +265,57 @@ epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
 	    why);
 }
 
+struct question {
+	enum epd_ask verb;
+	struct epd_span ask;
+	struct epd_buf *answer;
+};
+
+static int
+call(void *arg, struct epd_link *l, uint64_t deadline_ns, struct epd_why *why)
+{
+	const struct question *q = arg;
+
+	return epd_link_ops(l)->call(l, (uint16_t)q->verb, q->ask, q->answer,
+	    deadline_ns, why);
+}
+
 int
 epd_node_ask(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
-	const uint64_t deadline = deadline_or(n, deadline_ns);
-	uint64_t wait_ns = 0;
-	int rc;
+	struct question q = { verb, ask, answer };
 
 	/* Each verb may be asked twice: what was done is done. */
-	do
-		rc = epd_node_ask_once(n, verb, ask, answer, deadline, why);
-	while (rc < 0 && epd_node_again(n, n->control, rc, &wait_ns,
-	    deadline));
+	return epd_node_try(n, n->control, call, &q, deadline_ns, why);
+}
+
+int
+epd_node_make(struct epd_node *n, const char *name, char out[EPD_WORKFLOW],
+    uint8_t uuid[16], uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_buf b = {0}, answer = {0};
+	char made[EPD_WORKFLOW];
+	struct epd_span id;
+	struct epd_cur c;
+	int rc;
+
+	epd_ask_str(&b, name);
+	rc = b.failed ? -ENOMEM : (*name ? epd_node_ask : epd_node_ask_once)(n,
+	    EPD_ASK_MAKE, epd_span(b.p, b.n), &answer, deadline_ns, why);
+	c = epd_cur(epd_span(answer.p, answer.n));
+	if (rc == 0) {
+		(void)epd_ask_take_str(&c, made, sizeof made);
+		id = epd_unpack_bytes(&c, 16);
+		if (c.failed || !epd_workflow_name_ok(made)) {
+			rc = epd_ask_no_answer(why);
+		} else {
+			memcpy(out, made, sizeof made);
+			memcpy(uuid, id.p, 16);
+		}
+	}
+	epd_buf_free(&b);
+	epd_buf_free(&answer);
 	return rc;
 }
 

@@ -63,11 +63,19 @@ void epd_node_leave(struct epd_node *n, enum epd_backend b, struct epd_link *l,
 /* After a failure: it is dropped if that was the link's, not the peer's answer. */
 void epd_node_failed(struct epd_node *n, enum epd_backend b, int rc);
 /*
- * After a failure on a backend's link: 1 if it may go otherwise when it is tried
- * again, which it then is after a moment's sleep; the link is dropped if it broke.
+ * Call fn with a backend's link, and again with another one as long as the link breaks:
+ * till deadline_ns (0: as configured), and the store's listener hears of it where that
+ * takes more than a second.  For what may be done twice.
  */
-int epd_node_again(struct epd_node *n, enum epd_backend b, int rc,
-    uint64_t *wait_ns, uint64_t deadline_ns);
+int epd_node_try(struct epd_node *n, enum epd_backend b,
+    int (*fn)(void *arg, struct epd_link *l, uint64_t deadline_ns,
+    struct epd_why *why), void *arg, uint64_t deadline_ns, struct epd_why *why);
+/*
+ * MAKE: a workflow there, its name and uuid.  One without a name ("") would be made
+ * twice, and is asked for once.
+ */
+int epd_node_make(struct epd_node *n, const char *name, char out[EPD_WORKFLOW],
+    uint8_t uuid[16], uint64_t deadline_ns, struct epd_why *why);
 /* The link that questions go over. */
 enum epd_backend epd_node_control(const struct epd_node *n);
 

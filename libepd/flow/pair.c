@@ -7,6 +7,14 @@ int
 epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
     const struct epd_handoff *h, struct epd_why *why)
 {
+	return epd_pair_open_by(p, s, w, h, 0, why);
+}
+
+int
+epd_pair_open_by(struct epd_pair *p, struct epd_store *s,
+    struct epd_workflow *w, const struct epd_handoff *h, uint64_t end_ns,
+    struct epd_why *why)
+{
 	struct epd_half *near = h->target ? &p->dst : &p->src;
 	struct epd_half *far = h->target ? &p->src : &p->dst;
 
@@ -29,6 +37,7 @@ epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
 	memcpy(near->home, s->uuid, 16);
 	memcpy(far->uuid, h->peer, 16);
 	memcpy(far->home, h->home, 16);
+	far->end_ns = end_ns;
 	epd_half_reach(far, s);
 	return 0;
 }

@@ -20,6 +20,10 @@ struct epd_pair {
  */
 int epd_pair_open(struct epd_pair *p, struct epd_store *s,
     struct epd_workflow *w, const struct epd_handoff *h, struct epd_why *why);
+/* The same, and no peer is waited for beyond end_ns. */
+int epd_pair_open_by(struct epd_pair *p, struct epd_store *s,
+    struct epd_workflow *w, const struct epd_handoff *h, uint64_t end_ns,
+    struct epd_why *why);
 void epd_pair_close(struct epd_pair *p);
 /*
  * Read both logs on; phase 0 where a half is not there.  The target's is as it

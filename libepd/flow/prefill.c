@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "flow/handoff.h"
 #include "flow/prompt.h"
+#include "flow/publish.h"
 #include "flow/reach.h"
 #include "flow/reuse.h"
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "flow/publish.h"
 #include "flow/reuse.h"
 
 /* As a copy: the run it was in went meanwhile, or lies elsewhere. */

@@ -50,16 +50,6 @@ describe(const struct epd_pair *p, struct epd_handoff *h)
 
 /* ---- both here ---- */
 
-/* Whether the state that is ready is known to have other pages than this one. */
-static int
-is_anothers(struct epd_pair *p, const struct epd_version *mine, uint32_t state)
-{
-	struct epd_version v;
-
-	return epd_shard_version(p->dst.w.shard, state, 1, &v) == 0 &&
-	    epd_version_run(&v, 0) != epd_version_run(mine, 0);
-}
-
 static int
 link_here(struct epd_pair *p, struct epd_whole *f, struct epd_why *why)
 {
@@ -83,7 +73,7 @@ link_here(struct epd_pair *p, struct epd_whole *f, struct epd_why *why)
 		rc = epd_shard_ready(p->dst.w.shard, &h, &f->traits, &f->v,
 		    &state, why);
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
-	    is_anothers(p, &f->v, state)))
+	    epd_links_are_late(p->dst.w.shard, state, &f->v)))
 		epd_whole_undo(f, p->dst.w.runs);
 	return rc;
 }
@@ -167,8 +157,7 @@ ask_have(struct trip *t, uint8_t *have, struct epd_why *why)
 		c = epd_cur(epd_span(answer.p, answer.n));
 		got = epd_unpack_bytes(&c, t->npages);
 		if (rc == 0 && c.failed)
-			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
-			    "store does");
+			rc = epd_ask_no_answer(why);
 		if (rc == 0)
 			memcpy(have, got.p, t->npages);
 	}
@@ -413,8 +402,7 @@ ask_state(struct trip *t, struct epd_why *why)
 	epd_buf_free(&answer);
 	t->traits = &t->parcel.traits;
 	t->v = &t->parcel.v;
-	return rc == EPD_EFORMAT ? epd_why(why, EPD_EPEER, "it does not answer "
-	    "as a store does") : rc;
+	return rc == EPD_EFORMAT ? epd_ask_no_answer(why) : rc;
 }
 
 /* Of another numeric family from here on. */
@@ -462,7 +450,7 @@ ready_here(struct trip *t, struct epd_why *why)
 	x.v.given |= t->given && x.v.npages;
 	rc = epd_shard_ready(p->dst.w.shard, &h, t->traits, &x.v, &state, why);
 	if ((rc < 0 && rc != EPD_EUNSURE) || (rc == 0 &&
-	    is_anothers(p, &x.v, state)))
+	    epd_links_are_late(p->dst.w.shard, state, &x.v)))
 		epd_settle_undo(&x, &p->dst.w);
 	tell_moved(t, x.moved.linked, x.moved.copied, x.moved.missing);
 	epd_settle_free(&x);

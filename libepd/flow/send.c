@@ -13,6 +13,7 @@
 #include "base/stop.h"
 #include "flow/give.h"
 #include "flow/route.h"
+#include "flow/window.h"
 
 struct send {
 	struct epd_route route;		/* first: the carrier's arg */
@@ -25,53 +26,22 @@ struct send {
 /* ---- a window there ---- */
 
 static int
-ask(struct epd_link *l, enum epd_ask verb, const struct epd_buf *question,
-    uint64_t *out, uint64_t deadline_ns, struct epd_why *why)
-{
-	struct epd_buf answer = {0};
-	struct epd_cur c;
-	uint64_t v;
-	int rc = question->failed ? -ENOMEM : epd_link_ops(l)->call(l,
-	    (uint16_t)verb, epd_span(question->p, question->n), &answer,
-	    deadline_ns, why);
-
-	if (rc == 0) {
-		c = epd_cur(epd_span(answer.p, answer.n));
-		v = epd_unpack_u64(&c);
-		if (c.failed)
-			rc = epd_why(why, EPD_EPEER, "it does not answer as a "
-			    "store does");
-		else
-			*out = v;
-	}
-	epd_buf_free(&answer);
-	return rc;
-}
-
-static int
 open_way(void *arg, const struct epd_plan *plan, const uint8_t *moved,
     struct epd_passage *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	struct send *x = arg;
 	struct epd_buf b = {0};
-	struct epd_link *l;
 	int rc;
 
 	(void)moved;
 	x->by = (enum epd_backend)plan->stage[0].backend;
-	rc = epd_node_link(x->n, x->by, &l, deadline_ns, why);
-	if (rc < 0)
-		return rc;
 	epd_pages_ask_pack(&b, x->a);
-	rc = ask(l, EPD_ASK_WRITE_PAGES, &b, &x->a->window, deadline_ns, why);
+	rc = epd_window_open(x->n, x->by, EPD_ASK_WRITE_PAGES, &b, out, NULL,
+	    0, deadline_ns, why);
 	epd_buf_free(&b);
-	if (rc < 0) {
-		epd_node_failed(x->n, x->by, rc);
-		return rc;
-	}
-	*out = (struct epd_passage){ .link = l, .window = x->a->window,
-	    .fresh = 1 };
-	return 0;
+	if (rc == 0)
+		out->fresh = 1;
+	return rc;
 }
 
 static void
@@ -87,14 +57,10 @@ commit(void *arg, const struct epd_plan *plan, const struct epd_passage *p,
     uint64_t deadline_ns, struct epd_why *why)
 {
 	struct send *x = arg;
-	struct epd_buf b = {0};
-	int rc;
 
 	(void)plan;
-	epd_pack_u64(&b, p->window);
-	rc = ask(p->link, EPD_ASK_KEEP_PAGES, &b, &x->run, deadline_ns, why);
-	epd_buf_free(&b);
-	return rc;
+	return epd_window_keep(p, EPD_ASK_KEEP_PAGES, &x->run, deadline_ns,
+	    why);
 }
 
 static const struct epd_carrier carrier = {
@@ -181,6 +147,7 @@ hand_over(struct send *x, const struct epd_gift *g, uint64_t *ids, uint32_t *nid
 	uint64_t run[EPD_ASK_FILES];
 	int fd[EPD_ASK_FILES];
 	const uint32_t n = list_files(g, x->a, fd);
+	struct epd_metrics *m = epd_node_here(x->n)->metrics;
 	struct epd_extent e;
 	uint32_t k = 0;
 
@@ -197,11 +164,14 @@ hand_over(struct send *x, const struct epd_gift *g, uint64_t *ids, uint32_t *nid
 		if (run[k]) {
 			x->a->page[i].there = 0;
 			out->mapped++;
+			epd_count(m, EPD_M_VIA_LINK_BYTES, e.bytes);
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
-		if (run[i])
+		if (run[i]) {
 			ids[(*nids)++] = run[i];
+			epd_count(m, EPD_M_VIA_LINK_COUNT, 1);
+		}
 }
 
 static int

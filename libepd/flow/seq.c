@@ -35,6 +35,9 @@ epd_seq_free(struct epd_seq *q)
 	epd_free(q->page);
 	epd_free(q->name);
 	epd_free(q->pos);
+	if (q->exact)
+		epd_seq_free(q->exact);
+	epd_free(q->exact);
 	*q = (struct epd_seq){0};
 }
 

@@ -1,6 +1,7 @@
 /*
- * seq.h - a sequence being worked on: tokens, images, their pages, and a run of new
- * ones behind those.  Not for outsiders.
+ * seq.h - a sequence being worked on: a state's tokens and images, the pages
+ * found for them, and a run of new pages behind those; publish.h has what becomes of
+ * it.  Not for outsiders.
  *  1. Pages hold tokens [0, rows); page i lies at page[i] for i * T < rows.
  *  2. Pages from first on are in fresh, which nobody else sees until it is
  *     published; all before are read-only mappings.  Those from taken_at on are
@@ -39,8 +40,12 @@ struct epd_seq {
 	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */
 	struct epd_run **kept;		/* computed, not to be published */
-	uint64_t found, borrowed;	/* tokens whose pages were there; in others' pages */
+	uint64_t found;			/* tokens whose pages were there */
+	uint64_t borrowed;		/* of them, in others' pages */
 	struct epd_name base;		/* parent's name of page 0 */
+	int lossy;			/* some pages came by a codec (lossy.h): */
+	char codec[EPD_CODEC_NAME];	/* by this one, or "": by more than one */
+	struct epd_seq *exact;		/* the same as they were before; or NULL */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
 	int given;			/* a caller's or a peer's pages are among them */
@@ -58,6 +63,7 @@ void epd_seq_free(struct epd_seq *q);
  * Take up version `version` (0: newest) of a state: its tokens, images and
  * pages.  Those missing or damaged are computed again, checked against the log and
  * published under their old run; in given ones' stead, they may serve q alone.
+ * Those that a codec brought are made by it again, or else are lost.
  * Fails: EPD_ENOSTATE, EPD_EMODEL, EPD_ESUSPECT, EPD_ECORRUPT (a recomputed
  * page differs from the record), and as the engine.
  */
@@ -85,36 +91,5 @@ int epd_seq_chunk(struct epd_seq *q, uint64_t upto, struct epd_chunk *out,
  */
 int epd_seq_compute(struct epd_seq *q, uint64_t upto,
     const struct epd_prefill *p, struct epd_why *why);
-/*
- * Publish the fresh pages and link those taken up, and describe them in v: run,
- * links (the sequence's), first_page, npages.  Owns: *entries is the caller's.
- */
-int epd_seq_publish(struct epd_seq *q, struct epd_version *v,
-    struct epd_page_entry **entries, struct epd_why *why);
-/*
- * Publish the fresh pages under a run they had before, if they are what the log has
- * of it: n from page first on.  1: the bytes are others; EPD_ECORRUPT: the tokens.
- */
-int epd_seq_republish(struct epd_seq *q, uint64_t run, long first, long n,
-    const struct epd_page_entry *want, struct epd_why *why);
-
-/*
- * Publish, and advance the state from version expect by what the sequence has
- * beyond its first `had` tokens and `images` images.  v comes with turn, finish,
- * sampling, logprobs and note.  A lease that is held ends with it.  The runs are
- * freed again on failure, and if key says that this was done before.
- */
-struct epd_step {
-	uint32_t state, expect;
-	uint64_t key, lease;		/* 0: none */
-	uint64_t had;
-	uint32_t images;
-};
-int epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
-    struct epd_version *v, uint32_t *version, struct epd_why *why);
-
-/* Publish, and create a state of all the sequence has; v comes as above. */
-int epd_seq_create(struct epd_seq *q, uint64_t ttl_ms, struct epd_version *v,
-    uint32_t *state, struct epd_why *why);
 
 #endif

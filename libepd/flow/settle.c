@@ -138,10 +138,10 @@ static int64_t
 settle_stretch(struct settler *t, uint32_t at)
 {
 	struct epd_settled *x = t->x;
-	struct epd_link *link = x->links + x->v.nlinks;
 	struct spot first, last, next;
 	const int there = find(t, at, &first);
 	uint32_t n = 1;
+	uint64_t run;
 	int rc;
 
 	last = first;
@@ -153,11 +153,9 @@ settle_stretch(struct settler *t, uint32_t at)
 		last = next;
 		n++;
 	}
-	if ((rc = epd_run_id(&link->run)) < 0)
+	if ((rc = epd_links_add(&x->v, n, &run)) < 0)
 		return rc;
-	link->pages = n;
-	x->v.nlinks++;
-	if (!there || !link_run(t, &first, link->run)) {
+	if (!there || !link_run(t, &first, run)) {
 		x->moved.missing += n;
 		return n;
 	}
@@ -349,9 +347,7 @@ epd_settle(struct epd_settled *out, struct epd_store *s,
 void
 epd_settle_undo(struct epd_settled *x, const struct epd_workflow *to)
 {
-	for (uint32_t i = 0; i < x->v.nlinks; i++)
-		(void)epd_run_free(to->runs, x->links[i].run);
-	x->v.nlinks = 0;
+	epd_links_undo(&x->v, to->runs);
 }
 
 void

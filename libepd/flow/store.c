@@ -280,6 +280,7 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	s->config = *o->config;
 	s->transports = o->transports;
 	s->codecs = o->codecs;
+	s->listener = o->listener;
 	s->log = o->log;
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
 	if ((rc = place(s, o, why)) < 0 ||

@@ -24,9 +24,6 @@ static int
 make_there(struct epd_store *s, const struct epd_offer *o,
     struct epd_half *dst, struct epd_why *why)
 {
-	struct epd_buf b = {0}, answer = {0};
-	struct epd_span uuid;
-	struct epd_cur c;
 	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
 	    (uint64_t)s->config.handoff_ms;
 	const uint64_t end = epd_clock_boot_ns() + ms * UINT64_C(1000000);
@@ -39,24 +36,8 @@ make_there(struct epd_store *s, const struct epd_offer *o,
 		return epd_why(why, EPD_EUSAGE, "that is this store's own "
 		    "server");
 	epd_half_place(dst, o->store, "");
-	epd_ask_str(&b, o->workflow);
-	/* One without a name would be made twice. */
-	rc = b.failed ? -ENOMEM : (*o->workflow ? epd_node_ask :
-	    epd_node_ask_once)(dst->node, EPD_ASK_MAKE, epd_span(b.p, b.n),
-	    &answer, end, why);
-	c = epd_cur(epd_span(answer.p, answer.n));
-	if (rc == 0) {
-		(void)epd_ask_take_str(&c, dst->workflow, EPD_WORKFLOW);
-		uuid = epd_unpack_bytes(&c, 16);
-		if (c.failed || !epd_workflow_name_ok(dst->workflow))
-			rc = epd_why(why, EPD_EPEER, "%s does not answer as a "
-			    "store does", o->store);
-		else
-			memcpy(dst->uuid, uuid.p, 16);
-	}
-	epd_buf_free(&b);
-	epd_buf_free(&answer);
-	return rc;
+	return epd_node_make(dst->node, o->workflow, dst->workflow, dst->uuid,
+	    end, why);
 }
 
 int

@@ -265,8 +265,8 @@ put_in_index(const struct epd_whole *f, struct epd_store *store,
 
 /* The pages of a stretch under the link's id: 1, 0 if not to be had, -ENOMEM. */
 static int
-move_stretch(struct epd_whole *f, struct stretch *s, const struct epd_link *link,
-    int from, struct epd_store *store, const struct epd_workflow *to,
+move_stretch(struct epd_whole *f, struct stretch *s, uint64_t as, int from,
+    struct epd_store *store, const struct epd_workflow *to,
     struct epd_moved *moved)
 {
 	int rc;
@@ -275,10 +275,13 @@ move_stretch(struct epd_whole *f, struct stretch *s, const struct epd_link *link
 		return 0;
 	if ((rc = entries(f, s)) < 0)
 		return rc;
-	if (epd_run_link(from, s->run, to->runs, link->run) == 0) {
+	if (epd_run_link(from, s->run, to->runs, as) == 0) {
 		moved->linked += s->n;
+		epd_count(store->metrics, EPD_M_VIA_LINK_BYTES, s->n *
+		    f->traits.page_bytes);
+		epd_count(store->metrics, EPD_M_VIA_LINK_COUNT, 1);
 		rc = 1;
-	} else if ((rc = copy(f, s, from, store, to->runs, link->run)) == 0) {
+	} else if ((rc = copy(f, s, from, store, to->runs, as)) == 0) {
 		moved->copied += s->n;
 		moved->bytes += s->n * f->traits.page_bytes;
 		rc = 1;
@@ -286,9 +289,41 @@ move_stretch(struct epd_whole *f, struct stretch *s, const struct epd_link *link
 		rc = 0;
 	}
 	if (rc > 0)
-		put_in_index(f, store, to, link->run);
+		put_in_index(f, store, to, as);
 	epd_free(s->entry);
 	return rc;
+}
+
+int
+epd_links_add(struct epd_version *v, uint32_t pages, uint64_t *run)
+{
+	struct epd_link *link = (struct epd_link *)(uintptr_t)v->links +
+	    v->nlinks;
+	int rc = epd_run_id(run);
+
+	if (rc < 0)
+		return rc;
+	*link = (struct epd_link){ .run = *run, .pages = pages };
+	v->nlinks++;
+	return 0;
+}
+
+void
+epd_links_undo(struct epd_version *v, int runs)
+{
+	for (uint32_t i = 0; runs >= 0 && i < v->nlinks; i++)
+		(void)epd_run_free(runs, v->links[i].run);
+	v->nlinks = 0;
+}
+
+int
+epd_links_are_late(struct epd_shard *s, uint32_t state,
+    const struct epd_version *v)
+{
+	struct epd_version first;
+
+	return epd_shard_version(s, state, 1, &first) == 0 &&
+	    epd_version_run(&first, 0) != epd_version_run(v, 0);
 }
 
 /* Record the pages from `at` on that lie in one run, and have them if they are. */
@@ -297,17 +332,14 @@ add_stretch(struct epd_whole *f, struct stretch *s, uint64_t at, int from,
     struct epd_store *store, const struct epd_workflow *to,
     struct epd_moved *moved)
 {
-	struct epd_link *link = (struct epd_link *)(uintptr_t)f->v.links +
-	    f->v.nlinks;
-	int rc = epd_run_id(&link->run);
+	uint64_t run;
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	next_stretch(f, at, s);
-	link->pages = (uint32_t)s->n;
-	f->v.nlinks++;
-	f->v.npages += link->pages;
-	rc = move_stretch(f, s, link, from, store, to, moved);
+	if ((rc = epd_links_add(&f->v, (uint32_t)s->n, &run)) < 0)
+		return rc;
+	f->v.npages += (uint32_t)s->n;
+	rc = move_stretch(f, s, run, from, store, to, moved);
 	if (rc == 0)
 		moved->missing += s->n;
 	return rc;
@@ -347,9 +379,8 @@ epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
 void
 epd_whole_undo(struct epd_whole *f, int to)
 {
-	for (uint32_t i = 0; to >= 0 && i < f->v.nlinks; i++)
-		epd_run_free(to, f->v.links[i].run);
-	f->v.nlinks = f->v.npages = 0;
+	epd_links_undo(&f->v, to);
+	f->v.npages = 0;
 }
 
 /* ---- features ---- */

@@ -45,6 +45,20 @@ int epd_whole_pages(struct epd_whole *f, int from, struct epd_store *store,
 void epd_whole_undo(struct epd_whole *f, int to);
 void epd_whole_free(struct epd_whole *f);
 
+/*
+ * A version that is made page by page: one more link, for pages that lie in one run;
+ * *run is the id it gets here.  v's array has room.  And all of them unlinked again.
+ * Fails: -errno (no run id to be had).
+ */
+int epd_links_add(struct epd_version *v, uint32_t pages, uint64_t *run);
+void epd_links_undo(struct epd_version *v, int runs);
+/*
+ * Whether the state that is ready is known to have other pages than these: somebody
+ * was first, and they are of no use.
+ */
+int epd_links_are_late(struct epd_shard *s, uint32_t state,
+    const struct epd_version *v);
+
 /* The pictures and features it shows, if the other store lacks them. */
 int epd_whole_features(const struct epd_whole *f, struct epd_store *from,
     struct epd_store *to, struct epd_moved *moved, struct epd_why *why);

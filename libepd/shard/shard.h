@@ -23,6 +23,7 @@
 #include "shard/fork.h"
 #include "shard/handoff.h"
 #include "shard/lease.h"
+#include "shard/log.h"
 #include "shard/mend.h"
 #include "shard/parcel.h"
 #include "shard/release.h"
@@ -100,21 +101,5 @@ int epd_shard_release(struct epd_shard *s, uint32_t id, const char *reason,
  */
 int epd_shard_expire(struct epd_shard *s,
     void (*freed)(void *arg, uint64_t run), void *arg, struct epd_why *why);
-
-int epd_shard_sync(struct epd_shard *s, struct epd_why *why);	/* all is durable, though sync is 0 */
-/* Write a checkpoint now and start a new segment. */
-int epd_shard_checkpoint(struct epd_shard *s, struct epd_why *why);
-/* The log's records as they lie, oldest kept first. */
-int epd_shard_walk(struct epd_shard *s,
-    int (*fn)(void *arg, const struct epd_record *r), void *arg,
-    struct epd_why *why);
-
-/*
- * Recount everything from the log: each record obeys the life cycles, a replay
- * from the oldest kept point gives the tables in memory, counts equal a recount.
- * fn is told each fault in words.  A count of faults or an error.
- */
-int epd_shard_check(struct epd_shard *s,
-    void (*fn)(void *arg, const char *fault), void *arg, struct epd_why *why);
 
 #endif

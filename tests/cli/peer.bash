@@ -29,12 +29,18 @@ sums() {
 	epd-state show -j "$@" | jq -c '[.kv_pages[].sum]'
 }
 
-# What a branch of a state would say, with the logprobs of each token.
+# What a state says, each token with its logprob; $in goes before it.
+drawn() {
+	# shellcheck disable=SC2086
+	${in:-} epd-decode -j "$@" | jq -ce 'select(.id != null) | [.id, .logprob]'
+}
+
+# What a branch of a state would say.
 says() {
 	local b
 	b=$(epd-fork "$@")
 	shift
-	epd-decode -j --logprobs "$@" "$b" | jq -c '[.token, .logprob]'
+	drawn "$@" "$b"
 	epd-state release "$@" "$b"
 }
 
@@ -56,4 +62,9 @@ machines() {
 no_machines() {
 	[ -z "${near:-}" ] || ip netns del "$near"
 	[ -z "${far:-}" ] || ip netns del "$far"
+}
+
+# A counter of a store's.
+metric() {
+	epd-state metrics "${@:2}" | sed -n "s/^epd_$1 //p"
 }

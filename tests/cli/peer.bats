@@ -7,10 +7,10 @@ load peer
 teardown() {
 	[ -z "${served:-}" ] || ! kill -0 "$served" 2>/dev/null || unserve || true
 	no_machines
-	for s in "$EPD_STORE" peer; do
+	for s in "$EPD_STORE" peer third; do
 		[ ! -e "$s/store" ] || epd-state check --store "$s"
 	done
-	rm -rf "$EPD_STORE" peer memory
+	rm -rf "$EPD_STORE" peer third memory
 }
 
 @test "a state goes to a peer by tcp and goes on there: same tokens, same bits" {
@@ -18,6 +18,7 @@ teardown() {
 	epd-decode -n 4 "$s" >/dev/null
 	s=$(epd-prefill -p 'And what colour is it?' "$s" | cut -d@ -f1)
 	want=$(says "$s")
+	[ -n "$want" ]
 	had=$(sums "$s")
 	serve peer --listen tcp://127.0.0.1:0
 	[[ $address == tcp://127.0.0.1:* ]]
@@ -46,8 +47,8 @@ teardown() {
 	cp "$EPD_CONFIG" plain
 	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
 	t=$(ip netns exec "$near" epd-handoff --to "$address" "$s")
-	[ "$(ip netns exec "$far" epd-decode --store peer -j --logprobs "$(
-		epd-fork --store peer "$t")" | jq -c '[.token, .logprob]')" = "$want" ]
+	[ -n "$want" ]
+	[ "$(in="ip netns exec $far" drawn --store peer "$t")" = "$want" ]
 	unserve
 	# Nothing listens beyond the machine without a key.
 	run -2 --separate-stderr timeout 10 ip netns exec "$far" epd-serve --role data \
@@ -73,7 +74,15 @@ teardown() {
 	printf 'transfer:\n  key_file: %s\n' "$PWD/key" >>"$EPD_CONFIG"
 	run -2 --separate-stderr epd-handoff --to "$address" "$s"
 	[[ $stderr == *'chmod 600'* ]]
+	# One that is not there is no such thing, and another tenant's store wrong use.
+	mv key gone
+	run -4 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *"$PWD/key"* ]]
+	mv gone key
 	chmod 600 key
+	EPD_TENANT=other run -2 --separate-stderr epd-handoff --to "$address" \
+		"$(EPD_TENANT=other epd-prefill --store another -p hi)" --store another
+	[[ $stderr == *tenant* ]]
 	[ "$(epd-handoff --to "$address" "$s")" = w1/s1 ]
 }
 
@@ -105,6 +114,9 @@ teardown() {
 	[ "$output" = w1/s1 ]
 	# Pages are the same memory: no byte of them was copied.
 	[[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]]
+	linked=$(sed -n 's/^\([0-9]*\) pages linked.*/\1/p' <<<"$stderr")
+	[ "$(metric transfer_link_bytes)" -eq $((linked * 24576)) ]
+	[ "$(metric transfer_link_count)" -ge 1 ]
 	[ "$(says w1/s1 --store peer)" = "$want" ]
 	if [ "$(id -u)" -eq 0 ]; then
 		chmod 711 . peer
@@ -143,6 +155,55 @@ teardown() {
 	ask '' --store peer >/dev/null
 	[ "$(epd-state metrics --store peer |
 		sed -n 's/^epd_reuse_exact_reuse_hits //p')" -eq "$before" ]
+}
+
+# The run files of a store's memory tier.
+runs_of() {
+	find memory -path "*/$1" -type f ! -name '.*' | sort
+}
+
+@test "what a codec left and is lost is the same again, or refused" {
+	for c in fp8 int8; do
+		cp "$EPD_CONFIG" plain
+		printf 'transfer:\n  compression: %s\n' "$c" >>"$EPD_CONFIG"
+		serve peer --listen tcp://127.0.0.1:0
+		s=$(epd-handoff --to "$address" "$(ask "$(seq -s' ' 60)")")
+		one=$(epd-handoff --to "$address" "$(epd-prefill --raw -p 'Hi the')")
+		unserve
+		cp plain "$EPD_CONFIG"
+		# They go on, each from the middle of a page that came.
+		for b in "$s" "$one"; do
+			epd-prefill --store peer --continue -p ' and so on?' "$b" >/dev/null
+		done
+		want=$(says "$s" --store peer)
+		[ -n "$want" ]
+		want_one=$(says "$one" --store peer)
+		had=$(sums --store peer "$s")
+		# All of it, then one run after another.
+		mv memory kept && mkdir memory
+		[ "$(says "$s" --store peer)" = "$want" ]
+		[ "$(says "$one" --store peer)" = "$want_one" ]
+		[ "$(sums --store peer "$s")" = "$had" ]
+		epd-state check --store peer
+		for f in $(runs_of "${s%%/*}/*"); do
+			rm "$f"
+			[ "$(says "$s" --store peer)" = "$want" ]
+		done
+		rm -rf kept
+		# Handed on, nobody knows which pages were computed on such.
+		serve third --listen tcp://127.0.0.1:0
+		t=$(epd-handoff --store peer --to "$address" "$s")
+		unserve
+		[ "$(says "$t" --store third)" = "$want" ]
+		rm -rf memory/epd-*
+		run -5 --separate-stderr epd-decode --store third -n 1 "$t"
+		[ -z "$output" ]
+		[[ $stderr == *"came by $c are lost"*'epd-state show --text'* ]]
+		# And that is the way out.
+		epd-state show --store third --text "$t" >text
+		[ -s text ]
+		rm -rf peer third memory/epd-*
+	done
 }
 
 @test "a codec that the peer does not know changes nothing" {
@@ -234,7 +295,10 @@ teardown() {
 		[[ $output == got/s* ]]
 		case $at in
 		tcp*) [[ $stderr =~ [1-9][0-9]*\ copied ]] ;;
-		*) [[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]] ;;
+		*)
+			[[ $stderr =~ ^[1-9][0-9]*\ pages\ linked,\ 0\ copied ]]
+			[ "$(metric transfer_link_bytes)" -eq $((${stderr%% *} * 24576)) ]
+			;;
 		esac
 		[ "$(says "$output")" = "$want" ]
 		run -4 epd-decode --store peer "$b"
@@ -252,8 +316,148 @@ teardown() {
 	run -2 epd-handoff --from tcp://127.0.0.1:9 --prepare "$s"
 }
 
+# The command, killed instead of its nth call that changes a file.
+killed_at() {
+	EPD_FAULT_CALL=any EPD_FAULT_NTH=$1 EPD_FAULT_DO=KILL \
+		LD_PRELOAD=$build/faults.so "${@:2}" >out 2>err </dev/null
+}
+
+@test "fetched by one that was killed: the same command again ends it" {
+	local n rc pinned=0
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill --store peer -p 'One two three.')
+	want=$(says "$s" --store peer)
+	[ -n "$want" ]
+	for n in $(seq 1 "${STEP:-4}" 400); do
+		b=$(epd-fork --store peer "$s")
+		to=$([ $((n / 4 % 2)) -eq 0 ] || echo got)
+		rc=0
+		killed_at "$n" epd-handoff --from "$address" "$b" $to || rc=$?
+		[ "$rc" -eq 0 ] && break
+		[ "$rc" -eq 137 ]
+		[ -z "$(epd-handoff --store peer --status | grep PREPARED)" ] ||
+			pinned=$((pinned + 1))
+		rc=0
+		epd-handoff --from "$address" "$b" $to >got 2>err || rc=$?
+		# Where it was killed past the last step nobody was told the name.
+		if [ "$rc" -eq 4 ]; then
+			epd-state ls | awk '{ print $1 }' >got
+		fi
+		[ "$rc" -eq 0 ] || [ "$rc" -eq 4 ] || { cat err >&2; false; }
+		[ "$(epd-state ls | wc -l)" -eq 1 ]
+		[ "$(says "$(cat got)")" = "$want" ]
+		run -4 epd-state show --store peer "$b"
+		epd-state gc
+		epd-state gc --store peer
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		epd-state release "$(cat got)"
+	done
+	[ "$pinned" -ge 2 ]
+	[ "$rc" -eq 0 ]
+}
+
+@test "what a peer knows of is listed and ended by its id, from either side" {
+	local n=0
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill --store peer -p 'One two three.')
+	for how in --abort --commit here; do
+		b=$(epd-fork --store peer "$s")
+		# It is pinned there, and nothing is known of it here.
+		while [ -z "$(epd-handoff --store peer --status)" ]; do
+			n=$((n + 1))
+			killed_at $n epd-handoff --from "$address" "$b" got || true
+		done
+		n=0
+		[ -z "$(epd-handoff --status)" ]
+		line=$(epd-handoff --status --at "$address")
+		[[ $line == *" $b@1 PREPARED -> got -, with $address" ]]
+		id=${line%% *}
+		[ "$(epd-handoff --status --at "$address" "${id:0:9}")" = "$line" ]
+		[ "$(epd-handoff --status --at "$address" -j | jq -r .from_store)" = "$address" ]
+		run -4 epd-handoff --abort "$id"
+		# Another workflow is another wish.
+		run -3 --separate-stderr epd-handoff --from "$address" "$b" other
+		[[ $stderr == *"$id"*--at* ]]
+		case $how in
+		--abort)
+			run -0 epd-handoff --abort --at "$address" "${id:0:9}"
+			[ "$output" = "$b" ]
+			epd-decode --store peer -n 1 "$b"
+			;;
+		--commit)
+			run -0 epd-handoff --commit --at "$address" "$id"
+			epd-decode -n 1 "$output"
+			;;
+		here)
+			# Its source is the peer's own.
+			run -0 epd-handoff --store peer --abort "$id"
+			epd-decode --store peer -n 1 "$b"
+			;;
+		esac
+		[ -z "$(epd-handoff --status --at "$address")" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+	done
+	run -2 epd-handoff --at "$address" "$s"
+	run -2 epd-handoff --adopt --at "$address" 1234
+	run -2 epd-handoff --status --at ./peer
+}
+
+@test "gc settles with peers, and waits for none that is not there" {
+	s=$(ask)
+	serve peer --listen tcp://127.0.0.1:0
+	port=${address##*:}
+	id=$(epd-handoff --prepare --timeout 100ms --to "$address" "$s")
+	sleep 0.2
+	unserve
+	run -0 --separate-stderr timeout 20 epd-state gc
+	[[ $stderr == *"hand-off $id waits for w1 of $address: "* ]]
+	[ "$(wc -l <<<"$stderr")" -eq 1 ]
+	run -0 --separate-stderr epd-state gc -q
+	[ -z "$stderr" ]
+	[[ $(epd-handoff --status) == "$id "*", with $address, unreachable, expired" ]]
+	serve peer --listen "tcp://127.0.0.1:$port"
+	[ "$(epd-state gc -j | jq .handoffs)" -eq 1 ]
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 1 "$s"
+	# A peer that answers nothing holds it up for a while, not for ever.
+	b=$(epd-fork "$s")
+	epd-handoff --prepare --timeout 100ms --to "$address" "$b"
+	kill -STOP "$served"
+	sleep 0.2
+	run -0 --separate-stderr timeout 20 epd-state gc
+	kill -CONT "$served"
+	[[ $stderr == *'waits for'* ]]
+	epd-state gc
+	[ -z "$(epd-handoff --status)" ]
+}
+
+@test "handed over by one that was killed: gc on both sides ends it" {
+	local n rc
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(epd-prefill -p 'One two three.')
+	for n in $(seq 2 "${STEP:-4}" 400); do
+		b=$(epd-fork "$s")
+		rc=0
+		killed_at "$n" epd-handoff --timeout 1s --to "$address" "$b" t || rc=$?
+		[ "$rc" -eq 0 ] && break
+		[ "$rc" -eq 137 ]
+		# Some stand at one side, some at the other, some at both.
+		[ -z "$(epd-handoff --status)$(epd-handoff --store peer --status)" ] || sleep 1
+		epd-state gc
+		epd-state gc --store peer
+		[ -z "$(epd-handoff --status)" ]
+		[ -z "$(epd-handoff --store peer --status)" ]
+		{ epd-state ls; epd-state ls --store peer; } >owner
+		[ "$(wc -l <owner)" -eq 2 ] || { echo "at $n:" $(cat owner) >&2; cat err >&2; false; }
+		epd-state release "$b"
+		[ "$(epd-state ls --store peer | wc -l)" -eq 0 ] ||
+			epd-state release --store peer -r t
+	done
+	[ "$rc" -eq 0 ]
+}
+
 @test "policies that the configuration names are kept to" {
-	s=$(epd-prefill -p "$(seq -s' ' 40)")
 	t=$(ask)
 	cat >rules.yaml <<-'E'
 	policies:
@@ -266,8 +470,10 @@ teardown() {
 		printf 'transfer:\n  mode: %s\n  rules: "%s"\n' "$mode" "$PWD/rules.yaml" \
 			>>"$EPD_CONFIG"
 		[ -n "${served:-}" ] || serve peer --listen tcp://127.0.0.1:0
-		b=$(epd-fork "$s")
+		# What the peer does not know yet, in either mode.
+		b=$(epd-prefill -p "$mode $(seq -s' ' 40)")
 		want=$(says "$b")
+		[ -n "$want" ]
 		# Its pages may not go: they are computed there, and are the same.
 		run --separate-stderr epd-handoff -v --to "$address" "$b"
 		[ "$status" -eq 0 ]

@@ -407,7 +407,7 @@ TEST(kind29_links_that_fail_leave_nothing)
 	CHECK(serve_settles(&s, &before));
 	before = serve_counts(&s);
 	was = totals();
-	fds = wire_fds();
+	fds = scratch_have("fd");
 	for (int i = 0; i < (rxe_long() ? 100 : 30); i++) {
 		if (i % 2) {
 			CHECK(!serve_link(s.address, i % 4 == 1 ? KEY "x" : KEY,
@@ -434,6 +434,6 @@ TEST(kind29_links_that_fail_leave_nothing)
 	}
 	CHECK(!memcmp(&now, &was, sizeof was));
 	CHECK_INT(after_.fds, before.fds);
-	CHECK_INT(wire_fds(), fds);
+	CHECK_INT(scratch_have("fd"), fds);
 	CHECK_INT(serve_end(&s), 0);
 }

@@ -70,7 +70,7 @@ serve_host(int fd, const struct epd_host *host, const struct epd_server_rail *ra
 
 		epd_server_counts(s, &n.server);
 		epd_rdma_host_counts(rdma, &n.rdma);
-		n.fds = wire_fds();
+		n.fds = scratch_have("fd");
 		if (all(fd, &n, sizeof n, 1))
 			break;
 	}

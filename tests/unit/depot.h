@@ -428,17 +428,4 @@ depot_sweep(struct depot *d)
 	return all;
 }
 
-static inline int
-depot_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}
-
 #endif

@@ -60,7 +60,7 @@ manor_begin_as(struct manor *m, const char *tenant)
 	if (epd_serving_new(&m->serving, &m->host, &o, depot_why(&m->d)) < 0)
 		depot_die("serving", m->d.why.text);
 	epd_serving_credits(m->serving, &m->full);
-	m->fds = depot_fds();
+	m->fds = scratch_have("fd");
 }
 
 static inline void

@@ -61,7 +61,7 @@ depot_serve_on(int fd, struct epd_serving *serving, struct epd_server *server)
 	while (depot_io(fd, &c, 1, 0) == 0) {
 		epd_server_counts(server, &h.n);
 		epd_serving_credits(serving, &h.credits);
-		h.fds = depot_fds();
+		h.fds = scratch_have("fd");
 		if (depot_io(fd, &h, sizeof h, 1))
 			break;
 	}

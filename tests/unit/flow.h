@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "flow/publish.h"
 #include "flow/flow.h"
 #include "flow/reuse.h"
 #include "tests/golden.h"

@@ -76,6 +76,23 @@ scratch_count(int dirfd, const char *skip)
 	return n;
 }
 
+/* What this process has of a kind: "fd", "task". */
+static inline int
+scratch_have(const char *kind)
+{
+	char path[32];
+	DIR *d;
+	int n = 0;
+
+	snprintf(path, sizeof path, "/proc/self/%s", kind);
+	d = opendir(path);
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
 /* Allocations that fail: the nth, or from the nth on. */
 static struct { int at, on, count; } scratch_mem;
 

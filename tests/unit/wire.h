@@ -367,34 +367,6 @@ wire_meet(struct epd_link *l)
 	return rc;
 }
 
-/* ---- what a process has ---- */
-
-static inline int
-wire_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}
-
-static inline int
-wire_threads(void)
-{
-	DIR *d = opendir("/proc/self/task");
-	int n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /* A plain socket to what a server of TCP over v4 loopback listens on. */
 static inline int
 wire_socket(const char *address)

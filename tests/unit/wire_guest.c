@@ -70,7 +70,7 @@ good_offer(struct epd_half_ask *a)
 	memcpy(a->peer, "w9", 3);
 	memset(a->h.peer, 3, 16);
 	memset(a->h.home, 4, 16);
-	a->lsn = 60000;
+	a->timeout_ms = 60000;
 }
 
 static void
@@ -96,7 +96,6 @@ good_target(void)
 	memcpy(a.uuid, m.w2, 16);
 	memset(a.id, 5, 16);
 	good_offer(&a);
-	a.lsn = 0;
 	a.h.target = 1;
 	return a;
 }
@@ -154,6 +153,9 @@ good(struct epd_buf *b, enum epd_ask verb)
 		epd_pack_u32(b, 0);
 		break;
 	case EPD_ASK_READY: good_ready(b); break;
+	case EPD_ASK_STANDING:
+		epd_standing_ask_pack(b, (uint8_t[16]){4}, "w1");
+		break;
 	case EPD_ASK_OFFER: case EPD_ASK_PREPARE:
 		good_offer(&a);
 		epd_half_ask_pack(b, &a);
@@ -792,7 +794,7 @@ TEST(a_guests_time_is_bounded)
 		struct epd_cur c;
 
 		good_offer(&a);
-		a.lsn = ms[i];
+		a.timeout_ms = ms[i];
 		epd_half_ask_pack(&q, &a);
 		CHECK_INT(guest_ask(&g, EPD_ASK_OFFER, epd_span(q.p, q.n)), 0);
 		c = epd_cur(epd_span(g.answer.p, g.answer.n));

@@ -43,7 +43,7 @@ up(struct house *h, const char *scheme)
 	char at[300];
 
 	memset(h, 0, sizeof *h);
-	h->fds = depot_fds();
+	h->fds = scratch_have("fd");
 	h->threads = threads();
 	depot_begin(&h->here);
 	h->here.config.trust_peers = 1;
@@ -85,10 +85,10 @@ down(struct house *h)
 	/* One that was joined may be told of a little longer; a sanitizer has its own. */
 	for (int i = 0; i < 100 && threads() > h->threads; i++)
 		epd_clock_sleep_ns(MS);
-	if (depot_fds() != h->fds || threads() > h->threads + SANITIZERS)
-		printf("# %d files, not %d, %d threads, not %d\n", depot_fds(),
+	if (scratch_have("fd") != h->fds || threads() > h->threads + SANITIZERS)
+		printf("# %d files, not %d, %d threads, not %d\n", scratch_have("fd"),
 		    h->fds, threads(), h->threads);
-	return good && depot_fds() == h->fds &&
+	return good && scratch_have("fd") == h->fds &&
 	    threads() <= h->threads + SANITIZERS;
 }
 

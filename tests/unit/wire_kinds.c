@@ -41,7 +41,7 @@ up(struct two *t, const char *scheme)
 	char at[300];
 
 	memset(t, 0, sizeof *t);
-	t->fds = depot_fds();
+	t->fds = scratch_have("fd");
 	t->how = (struct depot_serving){ .bytes = 64 << 20, .slots = 8,
 	    .trust = they_trust };
 	depot_begin(&t->here);
@@ -81,9 +81,9 @@ down(struct two *t)
 		good = 0;
 	depot_end(&t->here);
 	depot_end(&t->far);
-	if (depot_fds() != t->fds)
-		printf("# %d files, not %d\n", depot_fds(), t->fds);
-	return good && depot_fds() == t->fds;
+	if (scratch_have("fd") != t->fds)
+		printf("# %d files, not %d\n", scratch_have("fd"), t->fds);
+	return good && scratch_have("fd") == t->fds;
 }
 
 struct moved {

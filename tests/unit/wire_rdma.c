@@ -22,7 +22,7 @@ TEST(without_a_device_it_says_so)
 	CHECK(t);
 	if (!t->probe(t, &f, &wire_why))
 		SKIP("skipped: there is an RDMA device here");
-	fds = wire_fds();
+	fds = scratch_have("fd");
 	for (int i = 0; i < 100; i++) {
 		CHECK_INT(t->probe(t, &f, &wire_why), EPD_EUNSUPPORTED);
 		CHECK(*wire_why.text);
@@ -33,7 +33,7 @@ TEST(without_a_device_it_says_so)
 	CHECK_INT(f.max_bytes, 77);
 	CHECK(!l && !h);
 	epd_rdma_host_close(NULL);
-	CHECK_INT(wire_fds(), fds);
+	CHECK_INT(scratch_have("fd"), fds);
 }
 
 /* Of rail_in.h, which wants the libraries; absent where rdma is not built. */

@@ -154,8 +154,8 @@ killed(enum epd_backend b, const char *listen, int rounds)
 	int threads, fds;
 
 	CHECK_INT(wire_start(&w, listen, NULL, NULL), 0);
-	threads = wire_threads();
-	fds = wire_fds();
+	threads = scratch_have("task");
+	fds = scratch_have("fd");
 	for (int i = 0; i < rounds; i++) {
 		int ready[2];
 		pid_t pid;
@@ -177,10 +177,10 @@ killed(enum epd_backend b, const char *listen, int rounds)
 	CHECK_INT(w.host.opened, w.host.gone);
 	CHECK(w.host.opened >= 5 * rounds);
 	/* Threads are joined when something happens next. */
-	for (int i = 0; i < 500 && wire_threads() != threads; i++)
+	for (int i = 0; i < 500 && scratch_have("task") != threads; i++)
 		epd_clock_sleep_ns(1000000);
-	CHECK_INT(wire_threads(), threads);
-	CHECK_INT(wire_fds(), fds);
+	CHECK_INT(scratch_have("task"), threads);
+	CHECK_INT(scratch_have("fd"), fds);
 	wire_stop(&w);
 }
 
@@ -224,7 +224,7 @@ TEST(kind29_transfers_that_fail_leave_nothing)
 {
 	enum { ROUNDS = 30, N = 20 };
 	uint8_t *p = malloc(WIRE_BYTES);
-	int fds = wire_fds(), threads = wire_threads();
+	int fds = scratch_have("fd"), threads = scratch_have("task");
 
 	for (int round = 0; round < ROUNDS; round++) {
 		struct epd_piece_done d[N];
@@ -262,12 +262,12 @@ TEST(kind29_transfers_that_fail_leave_nothing)
 		    EPD_EPEER);
 		epd_link_ops(l)->close(l);
 		epd_buf_free(&a);
-		CHECK_INT(wire_fds(), fds);
+		CHECK_INT(scratch_have("fd"), fds);
 		/* And nobody is there to be reached any more. */
 		CHECK(!wire_link(EPD_VIA_TCP, address, NULL, 0));
-		CHECK_INT(wire_fds(), fds);
+		CHECK_INT(scratch_have("fd"), fds);
 	}
-	CHECK_INT(wire_threads(), threads);
+	CHECK_INT(scratch_have("task"), threads);
 	free(p);
 }
 

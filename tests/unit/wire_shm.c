@@ -126,26 +126,26 @@ TEST(files_go_with_their_window)
 	CHECK_INT(up(NULL), 0);
 	CHECK((l = shm()));
 	CHECK_INT(wire_meet(l), 0);
-	before = wire_fds();
+	before = scratch_have("fd");
 	for (int i = 0; i < 200; i++) {
 		const uint64_t id = wire_open(l, WIRE_MIXED, i % 2);
 
 		CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, &wire_why), 0);
 		/* The server's own of a moment ago are closed. */
 		CHECK_INT(wire_meet(l), 0);
-		with = wire_fds();
+		with = scratch_have("fd");
 		CHECK_INT(with, before + 1);
 		CHECK_INT(epd_link_ops(l)->map(l, id, WIRE_BYTES - 1, &s,
 		    &wire_why), 0);
-		CHECK_INT(wire_fds(), with);
+		CHECK_INT(scratch_have("fd"), with);
 		CHECK_INT(epd_link_ops(l)->shut(l, id, wire_in(1000), &wire_why), 0);
-		CHECK_INT(wire_fds(), before);
+		CHECK_INT(scratch_have("fd"), before);
 	}
 	wire_open(l, WIRE_BOTH, 0);
 	CHECK_INT(epd_link_ops(l)->map(l, w.host.next, 0, &s, &wire_why), 0);
 	epd_link_ops(l)->close(l);
 	CHECK(wire_settles(&w, 2000));
-	CHECK_INT(wire_fds(), before - 2);
+	CHECK_INT(scratch_have("fd"), before - 2);
 	down();
 }
 
@@ -153,7 +153,7 @@ TEST(over_tcp_there_are_no_files)
 {
 	struct epd_buf a = { 0 };
 	struct epd_link *l;
-	int before = wire_fds();
+	int before = scratch_have("fd");
 
 	CHECK_INT(up(NULL), 0);
 	/* A stream over a Unix socket works as well. */
@@ -163,7 +163,7 @@ TEST(over_tcp_there_are_no_files)
 	epd_buf_free(&a);
 	epd_link_ops(l)->close(l);
 	down();
-	CHECK_INT(wire_fds(), before);
+	CHECK_INT(scratch_have("fd"), before);
 }
 
 /* ---- the socket's file ---- */

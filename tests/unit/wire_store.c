@@ -127,7 +127,7 @@ tell(struct mover *m, enum epd_ask verb, struct epd_half_ask *a,
 	if (rc == 0 && verb == EPD_ASK_HAD) {
 		c = epd_cur(epd_span(answer.p, answer.n));
 		rc = epd_half_ask_unpack(&c, a);
-		rc = rc < 0 ? rc : a->version != 0;
+		rc = rc < 0 ? rc : a->had != 0;
 	}
 	epd_buf_free(&b);
 	epd_buf_free(&answer);
@@ -445,7 +445,7 @@ there_and_back(const char *scheme)
 	struct depot here, far;
 	struct depot_server s;
 	char at[300];
-	int fds = depot_fds(), rc;
+	int fds = scratch_have("fd"), rc;
 
 	depot_begin(&far);
 	depot_begin(&here);
@@ -481,7 +481,7 @@ there_and_back(const char *scheme)
 	    ((epd_clock_boot_ns() - from) / MS));
 	depot_end(&here);
 	depot_end(&far);
-	CHECK_INT(depot_fds(), fds);
+	CHECK_INT(scratch_have("fd"), fds);
 }
 
 TEST(both_ways_by_tcp_while_either_is_killed)

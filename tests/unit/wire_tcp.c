@@ -338,7 +338,7 @@ starved(enum epd_backend b, const char *address)
 	CHECK_INT(wire_start(&w, address, NULL, NULL), 0);
 	CHECK_INT(whole(b, epd_server_address(w.server, 0), p), 0);
 	CHECK(wire_settles(&w, 2000));
-	fds = wire_fds();
+	fds = scratch_have("fd");
 	for (n = 1; n < 200; n++) {
 		__atomic_store_n(&count, 0, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&fail_at, n, __ATOMIC_SEQ_CST);
@@ -349,7 +349,7 @@ starved(enum epd_backend b, const char *address)
 			break;
 	}
 	CHECK(n < 200 && failed >= n / 2);
-	CHECK_INT(wire_fds(), fds);
+	CHECK_INT(scratch_have("fd"), fds);
 	CHECK_INT(w.host.opened, w.host.gone);
 	CHECK(wire_is_right(w.host.p, 0, WIRE_BYTES));
 	printf("# %d allocations, %d of them missed\n", n - 1, failed);

@@ -107,14 +107,14 @@ there_and_back(struct epd_link *l)
 TEST(there_and_back_in_memory)
 {
 	struct epd_link *l;
-	int fds = wire_fds();
+	int fds = scratch_have("fd");
 
 	NEED;
 	CHECK((l = up()));
 	there_and_back(l);
 	epd_link_ops(l)->close(l);
 	scratch_close(dir);
-	CHECK_INT(wire_fds(), fds);
+	CHECK_INT(scratch_have("fd"), fds);
 }
 
 /* A disk's, where O_DIRECT asks for what it asks. */
