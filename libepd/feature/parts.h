@@ -39,9 +39,14 @@ void epd_feature_close_parts(struct epd_feature_files *f);
  */
 int epd_feature_take_parts(struct epd_features *c, const struct epd_name *fp,
     const struct epd_span part[EPD_PARTS], int trusted, struct epd_why *why);
+/* What there is of one, and what a store tells a peer that has it. */
+enum {
+	EPD_FEATURE_NONE, EPD_FEATURE_PICTURE, EPD_FEATURE_ALL,
+	EPD_FEATURE_NO_ROWS,	/* to a peer: nothing, and its rows would not be kept */
+};
 /*
- * 2: a pair of fp is there; 1: only a picture, as whoever died between the two left
- * it, or as is left of what was evicted; 0, -errno.
+ * ALL: a pair of fp is there; PICTURE: only that, as whoever died between the two left
+ * it, or as is left of what was evicted; NONE, -errno.
  */
 int epd_feature_is_there(struct epd_features *c, const struct epd_name *fp);
 

@@ -33,11 +33,6 @@ enum {
 	EPD_ASK_HALVES = 256,		/* of one answer to STANDING */
 	EPD_ASK_VERSION = 1,
 };
-/* HAS_FEATURE's answer: what is there, or else what of it would be kept. */
-enum {
-	EPD_FEATURE_NONE, EPD_FEATURE_PICTURE, EPD_FEATURE_ALL,
-	EPD_FEATURE_NO_ROWS,	/* nothing is there, and its rows would not be kept */
-};
 
 /* What a server says of itself. */
 struct epd_node_facts {
