@@ -48,7 +48,6 @@ void epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f);
 int epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f);
 
 int epd_ask_no_answer(struct epd_why *why);	/* what came is none: EPD_EPEER */
-
 /* Strings: u32 length without a NUL, bytes; at most max - 1. */
 void epd_ask_str(struct epd_buf *b, const char *s);
 int epd_ask_take_str(struct epd_cur *c, char *out, size_t max);
