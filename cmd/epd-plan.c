@@ -2,12 +2,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cmd/cli.h"
-#include "plan/plan.h"
+#include "cmd/plan.h"
 #include "transport/transport.h"
 
 enum { FROM = CLI_OWN, TO, BYTES, OP, POLICY, HINT, INDEX, PRIORITY, INTENT,
-    STRICT, MODE, WHY_NOT, SCENARIO, SCENARIOS = 16 };
+    STRICT, MODE, WHY_NOT, SCENARIO };
 
 static const struct cli_option options[] = {
 	{ FROM, "from", "END", "where the bytes are: host, cuda:0@NODE, file" },
@@ -16,14 +15,16 @@ static const struct cli_option options[] = {
 	{ BYTES, "bytes", "N", "how many: 4096, 64K, 1M" },
 	{ OP, "op", "OP", "who acts: the one that has them (write) or gets them "
 	    "(read)" },
-	{ POLICY, "policy", "NAME", "by this policy of the scenario" },
+	{ POLICY, "policy", "NAME", "by this policy, whatever it is for" },
 	{ HINT, "hint", "BACKEND", "this one first, or none at all" },
 	{ INDEX, "index", "N", "after N attempts that failed" },
 	{ PRIORITY, "priority", "P", "low, normal or high" },
-	{ INTENT, "intent", "I", "what for: foreground, background, ..." },
-	{ STRICT, "strict", NULL, "only by what is fresh and authorised" },
+	{ INTENT, "intent", "I", "what for: any, foreground, background, "
+	    "prefetch, offload or handoff" },
+	{ STRICT, "strict", NULL, "only by what a policy is for and is known to "
+	    "be well" },
 	{ MODE, "mode", "MODE", "enforced (the planner), shadow (both, "
-	    "compared), disabled" },
+	    "compared) or disabled (today's selector)" },
 	{ WHY_NOT, "why-not", "BACKEND", "only why this one is not first" },
 	{ SCENARIO, "scenario", "FILE", "what is there and how it does; may be "
 	    "repeated, each read over the ones before" },
@@ -46,22 +47,12 @@ static const struct cli_command command = {
 	.about = "Tell which way bytes would go from one memory to another, what "
 	    "that takes, what else there is, and why the rest is not. What is "
 	    "there is this program's transports, or what a scenario says; so one "
-	    "can ask what if. Of a state it is the move of its pages to another "
-	    "store. Nothing is moved, and nobody is connected to.",
+	    "can ask what if. Of a state it is what epd-handoff would do with "
+	    "its pages, as it is configured. Nothing is moved, and nobody is "
+	    "connected to.",
 	.options = options,
 	.common = "wjqvSCT",
 	.set = set,
-};
-
-struct plan {
-	struct cli cli;
-	struct epd_scenario s;
-	const char *from, *to, *why_not;
-	const char *file[SCENARIOS];
-	int nfiles;
-	/* Of the line, which counts more than a scenario's. */
-	const char *bytes, *op, *policy, *hint, *index, *priority, *intent, *mode;
-	int strict;
 };
 
 static void
@@ -83,8 +74,9 @@ set(void *arg, int key, const char *value)
 	case MODE: x->mode = value; break;
 	case WHY_NOT: x->why_not = value; break;
 	case SCENARIO:
-		if (x->nfiles == SCENARIOS)
-			cli_usage(&x->cli, "more than %d scenarios", SCENARIOS);
+		if (x->nfiles == PLAN_SCENARIOS)
+			cli_usage(&x->cli, "more than %d scenarios",
+			    PLAN_SCENARIOS);
 		x->file[x->nfiles++] = value;
 		break;
 	}
@@ -92,50 +84,47 @@ set(void *arg, int key, const char *value)
 
 /* ---- what is there ---- */
 
-/* The transports of a table that are to be had here, as what they say they are. */
+/*
+ * The transports of a table that are to be had here, as what they say they are.  What
+ * would reach a device's memory is not built.
+ */
 static void
 add_here(struct epd_scenario *s, const struct epd_transports *all)
 {
+	const uint64_t reached = EPD_PAIR(EPD_IN_CPU, EPD_IN_CPU) |
+	    EPD_PAIR(EPD_IN_CPU, EPD_IN_FILE) |
+	    EPD_PAIR(EPD_IN_FILE, EPD_IN_CPU);
+
 	for (int i = 0; all && i < all->n; i++) {
 		const struct epd_transport *t = all->t[i];
 		struct epd_capability *c = &s->capability[t->backend];
 		struct epd_transport_facts f = { 0 };
 
-		if (t->probe(t, &f, NULL) < 0)
+		if (epd_prospect_here(t, &f, c) < 0)
 			continue;
 		s->loaded |= UINT32_C(1) << t->backend;
-		c->required_alignment = f.alignment;
-		c->max_sge = f.max_sge;
-		c->flags &= ~(uint32_t)EPD_CAN_CANCEL;
-		c->flags |= t->cancel ? EPD_CAN_CANCEL : 0;
 		if (f.ndevices && s->ndevices == 0 &&
 		    strlen(f.device) < EPD_PLAN_NAME)
 			strcpy(s->device[s->ndevices++], f.device);
 	}
 	s->loaded |= UINT32_C(1) << EPD_VIA_COPY;
+	for (int b = 0; b < EPD_VIA_COUNT; b++)
+		s->capability[b].pairs &= reached;
 }
 
-static int
-choice(struct cli *c, const char *option, const char *text, int value)
+/* One of words, of those from least on. */
+static uint8_t
+choice(struct cli *c, const char *option, const char *text,
+    const struct epd_words *words, int least)
 {
-	if (value < 0)
-		cli_usage(c, "%s: there is no %s", option, text);
-	return value;
-}
+	struct epd_buf b = { 0 };
+	const int v = epd_word_parse(words, text);
 
-static int
-backend(struct cli *c, const char *option, const char *text)
-{
-	const int b = (int)epd_backend_parse(text);
-
-	return choice(c, option, text, b ? b : -1);
-}
-
-static int
-op_of(const char *text)
-{
-	return !strcmp(text, "read") ? EPD_OP_READ :
-	    !strcmp(text, "write") ? EPD_OP_WRITE : -1;
+	if (v >= least)
+		return (uint8_t)v;
+	epd_words_put(&b, words, (unsigned)least);
+	epd_buf_cstr(&b);
+	cli_usage(c, "%s %s: wants %s", option, text, (char *)cli_keep(c, b.p));
 }
 
 /* What the line says of it, over what the scenario does. */
@@ -145,26 +134,27 @@ take_line(struct plan *x)
 	struct cli *c = &x->cli;
 	struct epd_intent *i = &x->s.intent;
 
-	if (x->bytes && epd_scenario_bytes(x->bytes, &i->bytes))
-		cli_usage(c, "--bytes: %s is no number of bytes", x->bytes);
+	if (x->bytes && (epd_scenario_bytes(x->bytes, &i->bytes) || !i->bytes))
+		cli_usage(c, "--bytes %s: wants a number from 1 on, such as 4096, "
+		    "64K or 1M", x->bytes);
 	if (x->op)
-		i->op = (uint8_t)choice(c, "--op", x->op, op_of(x->op));
+		i->op = choice(c, "--op", x->op, &epd_ops, EPD_OP_READ);
 	if (x->hint)
-		i->hint = (uint8_t)backend(c, "--hint", x->hint);
+		i->hint = choice(c, "--hint", x->hint, &epd_backends, 1);
 	if (x->index)
 		i->index = (int32_t)cli_int(c, "--index", x->index, 0, 255);
 	if (x->priority)
-		i->priority = (uint8_t)choice(c, "--priority", x->priority,
-		    epd_priority_parse(x->priority));
+		i->priority = choice(c, "--priority", x->priority,
+		    &epd_priorities, 0);
 	if (x->intent)
-		i->intent = (uint8_t)choice(c, "--intent", x->intent,
-		    epd_intent_parse(x->intent));
+		i->intent = choice(c, "--intent", x->intent, &epd_plan_intents,
+		    0);
 	if (x->mode)
-		x->s.mode = (uint8_t)choice(c, "--mode", x->mode,
-		    epd_plan_mode_parse(x->mode));
+		x->s.mode = choice(c, "--mode", x->mode, &epd_plan_modes, 0);
 	i->strict |= x->strict != 0;
 	if (x->policy && strlen(x->policy) >= EPD_PLAN_NAME)
-		cli_usage(c, "--policy: longer than a name");
+		cli_usage(c, "--policy %s: longer than a name, %d bytes",
+		    x->policy, EPD_PLAN_NAME - 1);
 	if (x->policy)
 		strcpy(x->s.policy, x->policy);
 }
@@ -184,36 +174,29 @@ take_ends(struct plan *x)
 static void
 put_differ(struct epd_jw *w, unsigned differ)
 {
-	static const char *const names[] = { "any", "backend", "devices",
-	    "path_kind", "order" };
-
 	epd_jw_begin(w, "differs", '[');
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < epd_plan_differs.n; i++)
 		if (differ >> i & 1)
-			epd_jw_str(w, NULL, names[i]);
+			epd_jw_str(w, NULL, epd_word(&epd_plan_differs, i));
 	epd_jw_end(w, ']');
 }
 
-/* What was decided, and beside it what was not followed; other: NULL, or that. */
-struct told {
-	struct epd_plan_names names;
-	struct epd_decision d, other;
-	unsigned differ;
-	enum epd_plan_mode mode;
-};
-
 static void
-tell_json(struct cli *c, const struct told *t, const char *state)
+tell_json(struct cli *c, const struct told *t)
 {
 	struct epd_buf b = { 0 };
 	struct epd_jw w;
 
 	cli_object(&w, &b);
-	if (state)
-		epd_jw_str(&w, "state", state);
-	epd_jw_str(&w, "mode", epd_plan_mode_name(t->mode));
+	if (t->state) {
+		epd_jw_str(&w, "state", t->state);
+		epd_jw_uint(&w, "pages", t->size.pages);
+		epd_jw_uint(&w, "bytes", t->size.bytes);
+		epd_jw_uint(&w, "batches", t->size.batches);
+	}
+	epd_jw_str(&w, "mode", epd_word(&epd_plan_modes, t->way.mode));
 	epd_plan_fields(&w, &t->names, &t->d, 0);
-	if (t->mode == EPD_PLAN_SHADOW) {
+	if (t->way.mode == EPD_PLAN_SHADOW) {
 		epd_jw_begin(&w, "planned", '{');
 		epd_plan_fields(&w, &t->names, &t->other, 0);
 		epd_jw_end(&w, '}');
@@ -223,38 +206,61 @@ tell_json(struct cli *c, const struct told *t, const char *state)
 	epd_buf_free(&b);
 }
 
+/* What of it differs is told; what does not is not told again. */
 static void
-tell_text(struct cli *c, const struct told *t, const char *state)
+tell_planned(struct epd_buf *b, const struct told *t)
+{
+	const char *sep = " in ";
+
+	if (!t->differ) {
+		epd_buf_str(b, "the planner decides the same\n");
+		return;
+	}
+	epd_buf_str(b, "the planner differs");
+	for (unsigned i = 0; i < epd_plan_differs.n; i++) {
+		if (!(t->differ >> i & 1))
+			continue;
+		epd_buf_fmt(b, "%s%s", sep, 1u << i == EPD_DIFFER_ORDER ?
+		    "what comes next" : 1u << i == EPD_DIFFER_ANY ?
+		    "whether there is a way" : epd_word(&epd_plan_differs, i));
+		sep = ", ";
+	}
+	epd_buf_str(b, ": ");
+	epd_plan_text(b, &t->names, &t->other);
+}
+
+static void
+tell_text(struct cli *c, const struct told *t)
 {
 	struct epd_buf b = { 0 };
 
-	if (state)
-		epd_buf_fmt(&b, "%s: ", state);
+	if (t->state)
+		epd_buf_fmt(&b, "%s: ", t->state);
+	if (t->size.batches > 1)
+		epd_buf_fmt(&b, "the first of %llu batches: ",
+		    (unsigned long long)t->size.batches);
 	epd_plan_text(&b, &t->names, &t->d);
-	if (t->mode == EPD_PLAN_SHADOW) {
-		epd_buf_fmt(&b, "the planner %s: ", t->differ ?
-		    "decides otherwise" : "decides so too");
-		epd_plan_text(&b, &t->names, &t->other);
-	}
+	if (t->way.mode == EPD_PLAN_SHADOW)
+		tell_planned(&b, t);
 	if (b.failed)
-		cli_fail(c, state, -ENOMEM, NULL);
+		cli_fail(c, t->state, -ENOMEM, NULL);
 	else
 		cli_out(c, epd_span(b.p, b.n));
 	epd_buf_free(&b);
 }
 
 static void
-tell_why_not(struct plan *x, const struct told *t, const char *state)
+tell_why_not(struct plan *x, const struct told *t)
 {
 	struct cli *c = &x->cli;
-	const int id = backend(c, "--why-not", x->why_not);
+	const int id = (int)epd_backend_parse(x->why_not);
 	struct epd_buf b = { 0 }, line = { 0 };
 	struct epd_jw w;
 
 	epd_plan_why_not(&b, &t->names, &t->d, (enum epd_backend)id);
 	epd_buf_cstr(&b);
 	if (b.failed) {
-		cli_fail(c, state, -ENOMEM, NULL);
+		cli_fail(c, t->state, -ENOMEM, NULL);
 	} else if (!c->json) {
 		cli_out(c, epd_span(b.p, b.n));
 	} else {
@@ -271,162 +277,117 @@ tell_why_not(struct plan *x, const struct told *t, const char *state)
 	epd_buf_free(&b);
 }
 
-static const char *
-wrong(const struct epd_intent *i, uint32_t loaded)
+/* What there is to say of a decision that is none. */
+static void
+tell_none(struct plan *x, const struct told *t, int rc)
 {
-	return i->hint && !(loaded >> i->hint & 1) ?
-	    "what the hint asks for is not loaded here" :
-	    "nothing that could be planned";
+	const struct epd_intent *i = &t->way.intent;
+	const unsigned ends[] = { x->s.from.medium, x->s.to.medium };
+	struct epd_why why = { "" };
+
+	if (rc == EPD_EUSAGE && i->hint &&
+	    !epd_planner_capability(t->way.planner, (enum epd_backend)i->hint))
+		epd_why(&why, rc, "%s, which the hint asks for, is not loaded "
+		    "here", epd_backend_name((enum epd_backend)i->hint));
+	else if (rc == EPD_EUSAGE)
+		epd_why(&why, rc, "nothing that could be planned");
+	else if (rc == EPD_ENOPLAN && t->state)
+		epd_why(&why, rc, "%s: the hand-off would leave its pages, "
+		    "which are computed there when they are needed",
+		    epd_strerror(rc));
+	for (int k = 0; k < 2 && rc == EPD_ENOPLAN && !x->nfiles; k++)
+		if (ends[k] != EPD_IN_NONE && ends[k] != EPD_IN_CPU &&
+		    ends[k] != EPD_IN_FILE)
+			epd_why(&why, rc, "%s: nothing is built here that "
+			    "reaches %s memory; --scenario may suppose it",
+			    epd_strerror(rc),
+			    epd_medium_name((enum epd_medium)ends[k]));
+	cli_fail(&x->cli, t->state, rc, *why.text ? &why : NULL);
 }
 
-/* Decide and tell. */
-static void
-explain(struct plan *x, const char *state)
+/* Whether a policy that was asked for by name is there. */
+static int
+is_policy(struct plan *x, const struct told *t)
 {
-	static struct told t;
-	static struct epd_plan_names none;
-	struct cli *c = &x->cli;
-	const char *device[EPD_SCENARIO_RAILS];
-	struct epd_why why = { "" };
-	struct epd_planner *p;
-	struct epd_intent i;
-	struct epd_legacy l;
-	struct epd_shadow seen = { 0 };
-	int rc = epd_scenario_make(&x->s, &p, &i, &l, &why);
+	struct epd_why why;
 
-	if (rc == EPD_EUSAGE)
-		cli_usage(c, "%s", why.text);
-	if (rc) {
-		cli_fail(c, state, rc, &why);
-		return;
-	}
-	if (*x->s.policy && i.policy == EPD_NO_POLICY) {
-		cli_fail(c, x->s.policy, EPD_ENOTHING, NULL);
-		epd_planner_free(p);
+	if (!*x->s.policy || t->way.intent.policy != EPD_NO_POLICY)
+		return 1;
+	epd_why(&why, EPD_ENOTHING, "no policy is called so");
+	cli_fail(&x->cli, x->s.policy, EPD_ENOTHING, &why);
+	return 0;
+}
+
+void
+plan_explain(struct plan *x, struct told *t)
+{
+	const char *device[EPD_SCENARIO_RAILS];
+	struct epd_prospect *p = &t->way;
+	struct epd_shadow seen = { 0 };
+	int rc;
+
+	if (!is_policy(x, t)) {
+		epd_planner_free(p->planner);
 		return;
 	}
 	for (int r = 0; r < x->s.ndevices; r++)
 		device[r] = x->s.device[r];
-	t = (struct told){ .mode = (enum epd_plan_mode)x->s.mode,
-	    .names = { p, device, x->s.ndevices } };
-	rc = epd_plan_choose(t.mode, p, &l, &x->s.how, &i, &t.d, &t.other, &seen);
-	if (t.mode == EPD_PLAN_SHADOW && rc != EPD_EUSAGE)
-		t.differ = epd_shadow_compare(&seen, &t.other, &t.d);
-	if (rc == EPD_EUSAGE) {
-		epd_why(&why, rc, "%s", wrong(&i, x->s.loaded));
-		cli_fail(c, state, rc, &why);
-	} else if (x->why_not) {
-		tell_why_not(x, &t, state);
-	} else if (c->json) {
-		tell_json(c, &t, state);
-	} else {
-		tell_text(c, &t, state);
-	}
-	if (rc < 0 && rc != EPD_EUSAGE)
-		cli_fail(c, state, rc, NULL);
-	t.names = none;
-	epd_planner_free(p);
+	t->names = (struct epd_plan_names){ p->planner, device, x->s.ndevices };
+	rc = epd_plan_choose(p->mode, p->planner, &p->legacy, &x->s.how,
+	    &p->intent, &t->d, &t->other, &seen);
+	if (p->mode == EPD_PLAN_SHADOW && rc != EPD_EUSAGE)
+		t->differ = epd_shadow_compare(&seen, &t->other, &t->d);
+	if (rc != EPD_EUSAGE && x->why_not)
+		tell_why_not(x, t);
+	else if (rc != EPD_EUSAGE && x->cli.json)
+		tell_json(&x->cli, t);
+	else if (rc != EPD_EUSAGE)
+		tell_text(&x->cli, t);
+	if (rc < 0)
+		tell_none(x, t, rc);
+	epd_planner_free(p->planner);
 }
 
-/* ---- a state's move ---- */
-
-/* Which backends lead to NODE, and whether it is on this machine. */
-static uint32_t
-reach(const struct cli *c, const char *to, int *near)
+static void
+plan_transfer(struct plan *x)
 {
-	static const char *const loop[] = { "tcp://127.", "tcp://localhost:",
-	    "tcp://[::1]:" };
-	const uint32_t tcp = UINT32_C(1) << EPD_VIA_TCP;
+	static struct told t;
+	struct epd_why why = { "" };
+	int rc;
 
-	*near = strncmp(to, "tcp://", 6) != 0;
-	for (int i = 0; i < 3; i++)
-		*near |= !strncmp(to, loop[i], strlen(loop[i]));
-	if (strncmp(to, "tcp://", 6))
-		return UINT32_C(1) << EPD_VIA_SHM;
-	return tcp | (c->config.rdma_enabled ? UINT32_C(1) << EPD_VIA_RDMA : 0);
+	take_ends(x);
+	rc = epd_scenario_make(&x->s, &t.way.planner, &t.way.intent,
+	    &t.way.legacy, &why);
+	if (rc == EPD_EUSAGE)
+		cli_usage(&x->cli, "%s", why.text);
+	t.way.mode = (enum epd_plan_mode)x->s.mode;
+	if (rc)
+		cli_fail(&x->cli, NULL, rc, &why);
+	else
+		plan_explain(x, &t);
 }
 
-struct sight {
-	uint64_t bytes, pages, missing, tokens;
-};
-
+/* What is there, by what: 0, or it has been said why not. */
 static int
-see(void *arg, const struct epd_sight *v)
-{
-	struct sight *o = arg;
-
-	*o = (struct sight){ (v->line.pages - v->line.missing) *
-	    v->state->page_bytes, v->line.pages, v->line.missing,
-	    v->line.tokens };
-	return 0;
-}
-
-/* Bytes that pages of it are moved as; what is missing is not there to be moved. */
-static void
-plan_state(struct plan *x, struct epd_store *s, const char *operand)
+begin(struct plan *x, int states)
 {
 	struct cli *c = &x->cli;
-	struct epd_intent *i = &x->s.intent;
-	const uint64_t n = epd_metrics_get(s->metrics, EPD_M_PREFILL_TOKENS);
-	const uint64_t ns = epd_metrics_get(s->metrics, EPD_M_PREFILL_NS);
 	struct epd_why why = { "" };
-	struct sight o;
-	struct epd_ref ref;
-	char size[24];
-	int rc = cli_state(c, s, operand, &ref, &why);
+	int rc = 0;
 
-	if (!rc)
-		rc = epd_view_state(s, &ref, see, &o, &why);
-	if (!rc && !o.bytes)
-		rc = epd_why(&why, EPD_ENOPLAN, "none of its %llu pages are in "
-		    "memory, so there is nothing to move",
-		    (unsigned long long)o.pages);
-	if (rc < 0) {
-		cli_fail(c, operand, rc, &why);
-		return;
+	epd_scenario_default(&x->s);
+	x->s.mode = EPD_PLAN_ENFORCED;
+	if (!x->nfiles)
+		add_here(&x->s, c->transports);
+	if (states) {
+		x->store = cli_look(c);
+		rc = plan_configure(x, &why);
 	}
-	i->bytes = o.bytes;
-	i->tokens = o.tokens;
-	i->tokens_per_s = n && ns ? (double)n * 1e9 / (double)ns : 0;
-	if (c->verbose)
-		cli_say(c, "%s: %llu pages, %s, %llu to be computed, %llu tokens",
-		    operand, (unsigned long long)o.pages, cli_bytes(size, o.bytes),
-		    (unsigned long long)o.missing, (unsigned long long)o.tokens);
-	explain(x, operand);
-}
-
-static void
-plan_states(struct plan *x, int argc, char **argv, int first)
-{
-	struct cli *c = &x->cli;
-	struct epd_scenario *s = &x->s;
-	struct epd_why why = { "" };
-	struct epd_store *store;
-	char **operand;
-	int n, near;
-	uint32_t by;
-
-	if (x->from || x->bytes || x->op || !x->to)
-		cli_usage(c, "a state is moved --to somewhere, whole");
-	operand = cli_operands(c, argc, argv, first, &n);
-	store = cli_look(c);
-	by = reach(c, x->to, &near);
-	if (epd_scenario_end(s, "host", &s->from, &why) ||
-	    epd_scenario_end(s, "host@there", &s->to, &why))
-		cli_usage(c, "%s", why.text);
-	if (near)
-		for (int i = 0; i < s->nnodes; i++)
-			strcpy(s->machine[i], "this");
-	s->has_tags = 1;
-	s->intent.there.ntags = 0;
-	for (unsigned b = 1; b < EPD_VIA_COUNT; b++)
-		if (by >> b & 1)
-			s->intent.there.tag[s->intent.there.ntags++] = (uint8_t)b;
-	s->loaded |= UINT32_C(1) << EPD_VIA_RECOMPUTE;
-	s->contract.allows |= EPD_MAY_RECOMPUTE;
-	for (int i = 0; i < n && !c->out_failed; i++)
-		plan_state(x, store, operand[i]);
-	epd_store_close(store);
+	for (int n = 0; n < x->nfiles && !rc; n++)
+		rc = epd_scenario_read(&x->s, x->file[n], &why);
+	if (rc)
+		cli_fail(c, NULL, rc == -ENOENT ? EPD_ENOTHING : rc, &why);
+	return rc;
 }
 
 int
@@ -434,29 +395,22 @@ main(int argc, char **argv)
 {
 	static struct plan x;
 	struct cli *c = &x.cli;
-	struct epd_why why = { "" };
 	int first = cli_begin(c, &command, &x, argc, argv);
+	const int states = first < argc;
 
-	epd_scenario_default(&x.s);
-	x.s.mode = EPD_PLAN_ENFORCED;
-	if (!x.nfiles)
-		add_here(&x.s, epd_transports());
-	for (int n = 0; n < x.nfiles; n++) {
-		const int rc = epd_scenario_read(&x.s, x.file[n], &why);
-
-		if (rc) {
-			cli_fail(c, NULL, rc == -ENOENT ? EPD_ENOTHING : rc, &why);
-			return cli_end(c);
-		}
-	}
-	take_line(&x);
+	c->transports = epd_transports();
+	if (states && (x.from || x.bytes || x.op || !x.to))
+		cli_usage(c, "a state is moved --to somewhere, whole: no --from, "
+		    "--bytes or --op");
 	if (x.why_not)
-		(void)backend(c, "--why-not", x.why_not);
-	if (first < argc) {
-		plan_states(&x, argc, argv, first);
-	} else {
-		take_ends(&x);
-		explain(&x, NULL);
+		(void)choice(c, "--why-not", x.why_not, &epd_backends, 1);
+	if (begin(&x, states) == 0) {
+		take_line(&x);
+		if (states)
+			plan_states(&x, argc, argv, first);
+		else
+			plan_transfer(&x);
 	}
+	epd_store_close(x.store);
 	return cli_end(c);
 }

@@ -199,7 +199,10 @@ _epd_mount_options() {
 # Candidates for the value of an option; fails if it takes none.
 _epd_value() {
 	case $1 in
-	-m|--model|--store|--to) compgen -d -- "$2" ;;
+	-m|--model|--store) compgen -d -- "$2" ;;
+	--to) compgen -d -- "$2"
+		[ "$program" != epd-plan ] ||
+			compgen -W 'host cuda rocm tpu file' -- "$2" ;;
 	--key-file) compgen -f -- "$2" ;;
 	--config|--messages|--tools|-f|--file|--scenario) _epd_files "$2" ;;
 	-i|--image) case $2 in f:*) _epd_refs "$2" ;; *) _epd_images "$2" ;; esac ;;
@@ -216,7 +219,7 @@ _epd_value() {
 	--op) compgen -W 'read write' -- "$2" ;;
 	--mode) compgen -W 'disabled shadow enforced' -- "$2" ;;
 	--priority) compgen -W 'low normal high' -- "$2" ;;
-	--intent) compgen -W 'foreground background prefetch offload handoff' \
+	--intent) compgen -W 'any foreground background prefetch offload handoff' \
 		-- "$2" ;;
 	--from) [ "$program" != epd-plan ] ||
 		compgen -W 'host cuda rocm tpu file' -- "$2" ;;

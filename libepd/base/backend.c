@@ -1,45 +1,25 @@
-/* backend.c - names of backends, media and priorities. */
+/* backend.c - words for backends, media, operations and priorities. */
 #include "base/backend.h"
 
-#include <errno.h>
-#include <string.h>
-
-static const char *const backends[EPD_VIA_COUNT] = {
-	"none",
 #define X(id, name) name,
-	EPD_BACKENDS(X)
+const struct epd_words epd_backends = EPD_WORDS("none", EPD_BACKENDS(X));
+const struct epd_words epd_media = EPD_WORDS("none", EPD_MEDIA(X));
 #undef X
-};
-
-static const char *const media[EPD_IN_COUNT] = {
-	"none",
-#define X(id, name) name,
-	EPD_MEDIA(X)
-#undef X
-};
-
-static const char *const priorities[] = { "low", "normal", "high" };
-
-/* Place of name among n of them; -EINVAL. */
-static int
-find(const char *const *list, int n, const char *name)
-{
-	for (int i = 0; i < n; i++)
-		if (!strcmp(list[i], name))
-			return i;
-	return -EINVAL;
-}
+const struct epd_words epd_ops = EPD_WORDS([EPD_OP_READ] = "read",
+    [EPD_OP_WRITE] = "write");
+const struct epd_words epd_priorities = EPD_WORDS([EPD_PRIO_LOW] = "low",
+    [EPD_PRIO_NORMAL] = "normal", [EPD_PRIO_HIGH] = "high");
 
 const char *
 epd_backend_name(enum epd_backend b)
 {
-	return backends[(unsigned)b < EPD_VIA_COUNT ? b : EPD_VIA_NONE];
+	return epd_word(&epd_backends, (unsigned)b < EPD_VIA_COUNT ? b : 0);
 }
 
 enum epd_backend
 epd_backend_parse(const char *name)
 {
-	const int i = find(backends, EPD_VIA_COUNT, name);
+	const int i = epd_word_parse(&epd_backends, name);
 
 	return i < 0 ? EPD_VIA_NONE : (enum epd_backend)i;
 }
@@ -47,25 +27,13 @@ epd_backend_parse(const char *name)
 const char *
 epd_medium_name(enum epd_medium m)
 {
-	return media[(unsigned)m < EPD_IN_COUNT ? m : EPD_IN_NONE];
+	return epd_word(&epd_media, (unsigned)m < EPD_IN_COUNT ? m : 0);
 }
 
 enum epd_medium
 epd_medium_parse(const char *name)
 {
-	const int i = find(media, EPD_IN_COUNT, name);
+	const int i = epd_word_parse(&epd_media, name);
 
 	return i < 0 ? EPD_IN_NONE : (enum epd_medium)i;
-}
-
-const char *
-epd_priority_name(enum epd_priority p)
-{
-	return (unsigned)p < 3 ? priorities[p] : "?";
-}
-
-int
-epd_priority_parse(const char *name)
-{
-	return find(priorities, 3, name);
 }

@@ -6,6 +6,8 @@
 #ifndef EPD_BASE_BACKEND_H
 #define EPD_BASE_BACKEND_H
 
+#include "base/words.h"
+
 /*
  * Some are other engines' and are known here only to plan by; which there is code
  * for, the table of transports says.
@@ -32,6 +34,7 @@ enum epd_backend {
 #undef X
 	EPD_VIA_COUNT
 };
+extern const struct epd_words epd_backends;
 const char *epd_backend_name(enum epd_backend b);	/* "none" if it is none */
 enum epd_backend epd_backend_parse(const char *name);	/* EPD_VIA_NONE */
 
@@ -45,14 +48,15 @@ enum epd_medium {
 #undef X
 	EPD_IN_COUNT
 };
+extern const struct epd_words epd_media;
 const char *epd_medium_name(enum epd_medium m);
 enum epd_medium epd_medium_parse(const char *name);
 
 enum epd_op { EPD_OP_READ = 1, EPD_OP_WRITE };	/* from there, to there */
+extern const struct epd_words epd_ops;
 
 /* RFC's TransferPolicy.priority. */
 enum epd_priority { EPD_PRIO_LOW, EPD_PRIO_NORMAL, EPD_PRIO_HIGH };
-const char *epd_priority_name(enum epd_priority p);
-int epd_priority_parse(const char *name);		/* -EINVAL */
+extern const struct epd_words epd_priorities;
 
 #endif

@@ -37,7 +37,7 @@
 	X(EPD_EPEER,        -1028, ECONNRESET, 3, "PEER_LOST",   "the peer cannot be reached") \
 	X(EPD_ECREDIT,      -1029, EAGAIN,     3, "NO_CREDIT",   "what it takes is not granted now") \
 	X(EPD_EPARTIAL,     -1030, EIO,        5, "PARTIAL",     "some of it has moved, and doing it again is not safe") \
-	X(EPD_ENOPLAN,      -1031, EOPNOTSUPP, 6, "NO_PLAN",     "no path is allowed and there")
+	X(EPD_ENOPLAN,      -1031, EOPNOTSUPP, 6, "NO_PLAN",     "no path is both allowed and there")
 
 enum epd_err {
 #define X(name, rc, no, ex, label, text) name = rc,

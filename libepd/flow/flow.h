@@ -3,7 +3,8 @@
  * store.  flow/store.h opens one, flow/session.h adds a model, flow/work.h is
  * encode and prefill, flow/decode.h decode, flow/view.h looks and keeps house,
  * flow/watch.h looks again and again; flow/transfer.h and flow/node.h reach other
- * stores, flow/ask.h, give.h and arrive.h are what these say and hand each other.
+ * stores, flow/prospect.h tells by what, flow/ask.h, give.h and arrive.h are what
+ * these say and hand each other.
  *
  * The RFC's create_state is epd_flow_create, fork_state epd_flow_fork,
  * release_state epd_flow_release, and advance_step epd_flow_prefill onto a state:
@@ -21,6 +22,7 @@
 #include "flow/handle.h"
 #include "flow/handoff.h"
 #include "flow/node.h"
+#include "flow/prospect.h"
 #include "flow/session.h"
 #include "flow/store.h"
 #include "flow/transfer.h"

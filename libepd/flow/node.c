@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/key.h"
-#include "flow/node.h"
+#include "flow/prospect.h"
 
 #define MS UINT64_C(1000000)
 /* An observation says little of a link that was not used for so long. */
@@ -57,19 +57,6 @@ read_key(struct epd_node *n, struct epd_why *why)
 	const char *path = n->here->config.transfer_key_file;
 
 	return *path ? epd_key_read(&n->key, path, why) : 0;
-}
-
-static int
-read_rules(struct epd_node *n, struct epd_why *why)
-{
-	const char *path = n->here->config.transfer_rules;
-
-	if (!*path)
-		return 0;
-	if (!(n->rules = epd_malloc(sizeof *n->rules)))
-		return epd_why(why, -ENOMEM, "no memory");
-	epd_scenario_default(n->rules);
-	return epd_scenario_read(n->rules, path, why);
 }
 
 /* ---- links ---- */
@@ -358,7 +345,7 @@ epd_node_open(struct epd_node **out, struct epd_store *here,
 	    (ssize_t)sizeof n->party ? read_key(n, why) :
 	    epd_why(why, -EIO, "no randomness to be had");
 	if (rc == 0)
-		rc = read_rules(n, why);
+		rc = epd_prospect_rules(&n->rules, &here->config, why);
 	if (rc == 0)
 		rc = epd_node_link(n, n->control, &l, deadline_or(n,
 		    deadline_ns), why);
@@ -413,23 +400,7 @@ epd_node_is_near(const struct epd_node *n)
 uint32_t
 epd_node_backends(const struct epd_node *n)
 {
-	const enum epd_backend far[] = { EPD_VIA_TCP, EPD_VIA_RDMA };
-	struct epd_transport_facts facts;
-	uint32_t mask = 0;
-
-	if (is_unix(n))
-		return UINT32_C(1) << EPD_VIA_SHM;
-	for (int i = 0; i < 2; i++) {
-		const struct epd_transport *t =
-		    epd_transport_of(n->here->transports, far[i]);
-
-		if (!t || (far[i] == EPD_VIA_RDMA &&
-		    !n->here->config.rdma_enabled))
-			continue;
-		if (t->probe(t, &facts, NULL) == 0)
-			mask |= UINT32_C(1) << far[i];
-	}
-	return mask;
+	return epd_prospect_backends(n->here, n->address);
 }
 
 struct epd_operations *

@@ -501,6 +501,7 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 		    EPD_OP_WRITE, .n = p->src.node ? p->src.node : p->dst.node };
 
 		epd_transfer_policy_default(&t.policy, c);
+		t.policy.intent = EPD_INTENT_HANDOFF;
 		t.deadline_ns = end;
 		rc = t.op == EPD_OP_READ ? fetch(&t, why) : push(&t, why);
 		trip_free(&t);

@@ -5,15 +5,12 @@
 #ifndef EPD_FLOW_ROUTE_H
 #define EPD_FLOW_ROUTE_H
 
-#include "flow/transfer.h"
+#include "flow/prospect.h"
 
 struct epd_route {
 	struct epd_node *n;
 	const struct epd_transfer_policy *policy;
-	struct epd_planner *planner;
-	struct epd_intent intent;
-	struct epd_legacy legacy;
-	enum epd_plan_mode mode;	/* transfer.mode */
+	struct epd_prospect way;
 	/* the last that failed, and those given up, by the number of paths passed so far */
 	enum epd_backend failed;
 	uint32_t given_up;

@@ -16,7 +16,8 @@ epd_transfer_policy_default(struct epd_transfer_policy *out,
 		[EPD_PREFETCH_NEXT_STEP] = "next_step",
 		[EPD_PREFETCH_SPECULATIVE] = "speculative",
 	};
-	const int priority = epd_priority_parse(c->transfer_priority);
+	const int priority = epd_word_parse(&epd_priorities,
+	    c->transfer_priority);
 
 	*out = (struct epd_transfer_policy){
 		.transport = epd_backend_parse(c->default_transport),

@@ -22,6 +22,7 @@ struct epd_transfer_policy {
 	enum epd_backend transport;	/* a hint; EPD_VIA_NONE: the planner's choice */
 	char compression[EPD_CODEC_NAME];	/* of pages: "none", "fp8", "int8", a codec's */
 	enum epd_priority priority;
+	uint8_t intent;			/* enum epd_intent_class: what rules may ask */
 	enum epd_prefetch prefetch;
 	int checksum;
 	uint64_t timeout_ms;		/* a hard one, of all there is to do */

@@ -127,9 +127,13 @@ filtered(const struct work *k, uint32_t bit)
 {
 	const struct epd_planner *p = k->p;
 
-	if (!(k->list & bit))
+	if (!(k->list & bit) && k->strict && !k->matched)
+		return EPD_REFUSED_UNNAMED;
+	if (!(k->list & bit) && k->rule->listed)
 		return EPD_REFUSED_POLICY;
-	if (!(k->there & bit))
+	if (!(k->list & bit) && k->course.file)
+		return EPD_REFUSED_FILES;
+	if (!(k->list & k->there & bit))
 		return EPD_REFUSED_PEER;
 	if (k->reach == FAR && !(p->remote & bit))
 		return EPD_REFUSED_REMOTE;
@@ -451,7 +455,7 @@ recompute(struct work *k)
 		return;
 	}
 	if (k->strict && !k->matched) {
-		reject(k, b, shape, EPD_REFUSED_POLICY, 0);
+		reject(k, b, shape, EPD_REFUSED_UNNAMED, 0);
 		return;
 	}
 	if (!i->tokens || !(i->tokens_per_s > 0)) {

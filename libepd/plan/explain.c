@@ -1,13 +1,14 @@
 /* explain.c - names and sentences of plans, and the lines for people. */
 #include "plan/explain.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "plan/inner.h"
 
 /* Long enough to be part of a key, an address or an id. */
 enum { RUN = 8 };
+/* Columns of a terminal, the comma left out. */
+enum { WIDE = 78 };
 
 const char *
 epd_plan_clean(const char *s)
@@ -33,63 +34,6 @@ epd_plan_clean(const char *s)
 	return s;
 }
 
-static const char *const roles[] = { "?", "primary", "fallback", "degraded" };
-static const char *const kinds[] = { "?", "direct", "staged" };
-static const char *const stages[] = { "?", "transfer", "local_copy",
-    "remote_delegate", "commit", "recompute" };
-static const char *const sources[] = { "none", "baseline", "observed",
-    "measured" };
-static const char *const depends[] = { "?", "source", "target", "capability",
-    "policy", "topology", "health", "credit" };
-static const char *const lossy[] = { "none", "fp8", "int8", "custom" };
-
-#define NAME(table, i) ((i) < sizeof table / sizeof *table ? table[i] : "?")
-
-const char *
-epd_role_name(unsigned role)
-{
-	return NAME(roles, role);
-}
-
-const char *
-epd_path_kind_name(unsigned kind)
-{
-	return NAME(kinds, kind);
-}
-
-const char *
-epd_stage_name(unsigned type)
-{
-	return NAME(stages, type);
-}
-
-const char *
-epd_cost_source_name(unsigned source)
-{
-	return NAME(sources, source);
-}
-
-const char *
-epd_dependency_name(unsigned kind)
-{
-	return NAME(depends, kind);
-}
-
-const char *
-epd_lossy_name(unsigned l)
-{
-	return NAME(lossy, l);
-}
-
-int
-epd_lossy_parse(const char *name)
-{
-	for (int i = 0; i < 4; i++)
-		if (!strcmp(lossy[i], name))
-			return i;
-	return -EINVAL;
-}
-
 enum epd_backend
 epd_plan_backend(const struct epd_plan *p)
 {
@@ -98,6 +42,20 @@ epd_plan_backend(const struct epd_plan *p)
 		    p->stage[n].type == EPD_STAGE_RECOMPUTE)
 			return (enum epd_backend)p->stage[n].backend;
 	return EPD_VIA_NONE;
+}
+
+static void
+put_time(struct epd_buf *out, uint64_t ns)
+{
+	static const struct { uint64_t ns; const char *unit; } units[] = {
+		{ 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" },
+	};
+	int i = 0;
+
+	while (i < 3 && ns < units[i].ns)
+		i++;
+	epd_buf_fmt(out, i == 3 ? "%.0f %s" : "%.1f %s",
+	    (double)ns / (double)units[i].ns, units[i].unit);
 }
 
 /* The text with what % stands for. */
@@ -110,35 +68,25 @@ fill(struct epd_buf *out, const char *text, unsigned backend, uint64_t number)
 		else if (*++text == 'b')
 			epd_buf_str(out, epd_backend_name(
 			    (enum epd_backend)backend));
+		else if (*text == 't')
+			put_time(out, number);
 		else
-			epd_buf_fmt(out, "%llu", (unsigned long long)number);
+			epd_buf_fmt(out, "%llu", (unsigned long long)(
+			    *text == 'v' ? EPD_PLAN_MAJOR(number) : number));
 	}
 }
 
 void
 epd_plan_reason(struct epd_buf *out, const struct epd_plan *p, unsigned reason)
 {
-	static const char *const texts[] = {
-#define X(id, text) text,
-		EPD_REASONS(X)
-#undef X
-	};
-
-	fill(out, reason < EPD_WHY_COUNT ? texts[reason] : "?",
-	    epd_plan_backend(p), 0);
+	fill(out, epd_word(&epd_plan_reasons, reason), epd_plan_backend(p), 0);
 }
 
 void
 epd_plan_refusal(struct epd_buf *out, const struct epd_rejection *r)
 {
-	static const char *const texts[] = { "?",
-#define X(id, text) text,
-		EPD_REFUSALS(X)
-#undef X
-	};
-
-	fill(out, r->reason < EPD_REFUSED_COUNT ? texts[r->reason] : "?",
-	    r->backend, r->number);
+	fill(out, epd_word(&epd_plan_refusals, r->reason), r->backend,
+	    r->number);
 }
 
 const char *
@@ -185,20 +133,6 @@ epd_plan_device_name(struct epd_buf *out, const struct epd_plan_names *n,
 }
 
 static void
-put_time(struct epd_buf *out, uint64_t ns)
-{
-	static const struct { uint64_t ns; const char *unit; } units[] = {
-		{ 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" },
-	};
-	int i = 0;
-
-	while (i < 3 && ns < units[i].ns)
-		i++;
-	epd_buf_fmt(out, i == 3 ? "%.0f %s" : "%.1f %s",
-	    (double)ns / (double)units[i].ns, units[i].unit);
-}
-
-static void
 put_bytes(struct epd_buf *out, uint64_t n)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -210,29 +144,33 @@ put_bytes(struct epd_buf *out, uint64_t n)
 	epd_buf_fmt(out, i ? "%.1f %s" : "%.0f %s", v, units[i]);
 }
 
+/* "31.0 us (observed), by device-host-file, as fp8" */
 static void
-put_cost(struct epd_buf *out, const struct epd_plan *p)
+put_cost(struct epd_buf *out, const struct epd_plan_names *n,
+    const struct epd_plan *p)
 {
 	if (p->reasons >> EPD_WHY_ORDER & 1 || !p->cost_ns) {
 		epd_buf_str(out, "by order");
-		return;
+	} else {
+		put_time(out, p->cost_ns);
+		epd_buf_fmt(out, " (%s)",
+		    epd_word(&epd_plan_sources, p->estimate.source));
 	}
-	put_time(out, p->cost_ns);
-	epd_buf_fmt(out, " (%s)", epd_cost_source_name(p->estimate.source));
+	if (p->shape >= EPD_SHAPE_TEMPLATE)
+		epd_buf_fmt(out, ", by %s", epd_plan_shape_name(n, p->shape));
+	if (p->lossy)
+		epd_buf_fmt(out, ", as %s", epd_word(&epd_plan_lossy, p->lossy));
 }
 
-/* "primary    direct  rdma       31.0 us (observed)" */
+/* "primary   direct    rdma          31.0 us (observed)" */
 static void
 put_line(struct epd_buf *out, const struct epd_plan_names *n,
     const struct epd_plan *p)
 {
-	epd_buf_fmt(out, "%-9s %-7s %-13s ", epd_role_name(p->role),
-	    epd_path_kind_name(p->path_kind), epd_backend_name(epd_plan_backend(p)));
-	put_cost(out, p);
-	if (p->shape >= EPD_SHAPE_TEMPLATE)
-		epd_buf_fmt(out, ", by %s", epd_plan_shape_name(n, p->shape));
-	if (p->lossy)
-		epd_buf_fmt(out, ", as %s", epd_lossy_name(p->lossy));
+	epd_buf_fmt(out, "%-9s %-9s %-13s ", epd_word(&epd_plan_roles, p->role),
+	    epd_word(&epd_plan_path_kinds, p->path_kind),
+	    epd_backend_name(epd_plan_backend(p)));
+	put_cost(out, n, p);
 	epd_buf_str(out, "\n");
 }
 
@@ -244,7 +182,7 @@ put_stages(struct epd_buf *out, const struct epd_plan_names *n,
 		const struct epd_stage *s = &p->stage[i];
 
 		epd_buf_fmt(out, "  %d %-15s %-13s %s -> %s, ", i + 1,
-		    epd_stage_name(s->type),
+		    epd_word(&epd_plan_stages, s->type),
 		    epd_backend_name((enum epd_backend)s->backend),
 		    epd_medium_name((enum epd_medium)s->source),
 		    epd_medium_name((enum epd_medium)s->target));
@@ -255,7 +193,7 @@ put_stages(struct epd_buf *out, const struct epd_plan_names *n,
 			epd_buf_fmt(out, ", pool %u", s->pool);
 		}
 		epd_buf_fmt(out, ", %s\n",
-		    epd_priority_name((enum epd_priority)s->priority));
+		    epd_word(&epd_priorities, s->priority));
 	}
 }
 
@@ -272,9 +210,12 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 		{ "queue pair", c->qp_slots, 0 },
 		{ "completion queue", c->cq_slots, 0 },
 	};
+	size_t line = out->n;
 	const char *sep = "  takes ";
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		const size_t was = out->n;
+
 		if (!all[i].n)
 			continue;
 		epd_buf_str(out, sep);
@@ -285,20 +226,33 @@ put_charge(struct epd_buf *out, const struct epd_charge *c)
 			epd_buf_fmt(out, "%llu", (unsigned long long)all[i].n);
 		epd_buf_fmt(out, " %s%s", all[i].name,
 		    all[i].bytes || all[i].n == 1 ? "" : "s");
+		if (out->n - line <= WIDE)
+			continue;
+		/* It begins the next line. */
+		out->n = was;
+		epd_buf_str(out, ",\n");
+		line = out->n;
+		sep = "        ";
+		i--;
 	}
 	epd_buf_str(out, "\n");
 }
 
+/* What is no way: "rdma", "tcp by device-host-net-host", "by file-host-device". */
 static void
 put_rejection(struct epd_buf *out, const struct epd_plan_names *n,
     const struct epd_rejection *r)
 {
-	epd_buf_fmt(out, "%s%s%s: ", r->backend ?
-	    epd_backend_name((enum epd_backend)r->backend) : "any",
-	    r->shape == EPD_SHAPE_DIRECT || r->shape == EPD_SHAPE_RECOMPUTE ?
-	    "" : " by ", r->shape == EPD_SHAPE_DIRECT ||
-	    r->shape == EPD_SHAPE_RECOMPUTE ? "" :
-	    epd_plan_shape_name(n, r->shape));
+	const int staged = r->shape >= EPD_SHAPE_TEMPLATE;
+
+	if (r->backend)
+		epd_buf_str(out, epd_backend_name((enum epd_backend)r->backend));
+	else if (!staged)
+		epd_buf_str(out, "compressed");
+	if (staged)
+		epd_buf_fmt(out, "%sby %s", r->backend ? " " : "",
+		    epd_plan_shape_name(n, r->shape));
+	epd_buf_str(out, ": ");
 	epd_plan_refusal(out, r);
 	epd_buf_str(out, "\n");
 }
@@ -356,8 +310,8 @@ epd_plan_why_not(struct epd_buf *out, const struct epd_plan_names *n,
 		else
 			epd_buf_fmt(out, "valid but ranked after %s, %s at ",
 			    epd_backend_name(epd_plan_backend(&d->plan[0])),
-			    epd_role_name(p->role));
-		put_cost(out, p);
+			    epd_word(&epd_plan_roles, p->role));
+		put_cost(out, n, p);
 		epd_buf_str(out, "\n");
 	}
 	for (int i = 0; i < d->nrejected; i++) {

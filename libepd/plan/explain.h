@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "plan/decide.h"
+#include "plan/words.h"
 
 /* Where a plan's numbers have their names from; all may be absent. */
 struct epd_plan_names {
@@ -22,13 +23,6 @@ struct epd_plan_names {
 
 /* s, or "redacted". */
 const char *epd_plan_clean(const char *s);
-const char *epd_path_kind_name(unsigned kind);
-const char *epd_role_name(unsigned role);
-const char *epd_stage_name(unsigned type);
-const char *epd_cost_source_name(unsigned source);
-const char *epd_dependency_name(unsigned kind);
-const char *epd_lossy_name(unsigned lossy);
-int epd_lossy_parse(const char *name);	/* -EINVAL */
 
 /* The backend a plan is known by: of the stage that crosses. */
 enum epd_backend epd_plan_backend(const struct epd_plan *p);

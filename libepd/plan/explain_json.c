@@ -37,12 +37,12 @@ put_stage(struct epd_jw *w, const struct epd_plan_names *n,
 	struct epd_buf name = { 0 };
 
 	epd_jw_begin(w, NULL, '{');
-	epd_jw_str(w, "type", epd_stage_name(s->type));
+	epd_jw_str(w, "type", epd_word(&epd_plan_stages, s->type));
 	epd_jw_str(w, "backend", epd_backend_name((enum epd_backend)s->backend));
 	epd_jw_str(w, "source_memory", epd_medium_name((enum epd_medium)s->source));
 	epd_jw_str(w, "target_memory", epd_medium_name((enum epd_medium)s->target));
 	epd_jw_uint(w, "bytes", s->bytes);
-	epd_jw_str(w, "priority", epd_priority_name((enum epd_priority)s->priority));
+	epd_jw_str(w, "priority", epd_word(&epd_priorities, s->priority));
 	if (s->devices) {
 		epd_plan_device_name(&name, n, s);
 		put_name(w, "device", &name);
@@ -76,7 +76,7 @@ put_estimate(struct epd_jw *w, const struct epd_plan *p)
 	const struct epd_estimate *e = &p->estimate;
 
 	epd_jw_begin(w, "estimate", '{');
-	epd_jw_str(w, "source", epd_cost_source_name(e->source));
+	epd_jw_str(w, "source", epd_word(&epd_plan_sources, e->source));
 	if (e->latency_ns)
 		epd_jw_uint(w, "latency_ns", e->latency_ns);
 	if (e->bandwidth_bps)
@@ -101,7 +101,7 @@ put_depends(struct epd_jw *w, const struct epd_plan *p)
 		const struct epd_depends *d = &p->depends[i];
 
 		epd_jw_begin(w, NULL, '{');
-		epd_jw_str(w, "kind", epd_dependency_name(d->kind));
+		epd_jw_str(w, "kind", epd_word(&epd_plan_dependencies, d->kind));
 		if (d->backend)
 			epd_jw_str(w, "backend",
 			    epd_backend_name((enum epd_backend)d->backend));
@@ -137,15 +137,15 @@ put_plan(struct epd_jw *w, const struct epd_plan_names *n,
 	epd_jw_uint(w, "attempt", p->attempt);
 	if (p->parent)
 		epd_jw_uint(w, "parent", p->parent);
-	epd_jw_str(w, "path_kind", epd_path_kind_name(p->path_kind));
-	epd_jw_str(w, "role", epd_role_name(p->role));
+	epd_jw_str(w, "path_kind", epd_word(&epd_plan_path_kinds, p->path_kind));
+	epd_jw_str(w, "role", epd_word(&epd_plan_roles, p->role));
 	epd_jw_str(w, "template", epd_plan_shape_name(n, p->shape));
 	epd_jw_uint(w, "shape", p->shape);
 	epd_plan_policy_name(&policy, n, p->policy);
 	put_name(w, "matched_policy", &policy);
 	epd_jw_uint(w, "policy", p->policy);
 	if (p->lossy)
-		epd_jw_str(w, "compression", epd_lossy_name(p->lossy));
+		epd_jw_str(w, "compression", epd_word(&epd_plan_lossy, p->lossy));
 	epd_jw_bool(w, "remote", p->remote);
 	epd_jw_uint(w, "alignment", p->alignment);
 	epd_jw_uint(w, "cost_ns", p->cost_ns);
@@ -170,12 +170,14 @@ put_others(struct epd_jw *w, const struct epd_plan_names *n,
 
 		epd_jw_begin(w, NULL, '{');
 		epd_jw_uint(w, "id", p->id);
-		epd_jw_str(w, "role", epd_role_name(p->role));
-		epd_jw_str(w, "path_kind", epd_path_kind_name(p->path_kind));
+		epd_jw_str(w, "role", epd_word(&epd_plan_roles, p->role));
+		epd_jw_str(w, "path_kind",
+		    epd_word(&epd_plan_path_kinds, p->path_kind));
 		epd_jw_str(w, "backend", epd_backend_name(epd_plan_backend(p)));
 		epd_jw_str(w, "template", epd_plan_shape_name(n, p->shape));
 		if (p->lossy)
-			epd_jw_str(w, "compression", epd_lossy_name(p->lossy));
+			epd_jw_str(w, "compression",
+			    epd_word(&epd_plan_lossy, p->lossy));
 		epd_jw_uint(w, "cost_ns", p->cost_ns);
 		epd_jw_end(w, '}');
 	}

@@ -42,36 +42,16 @@ number(struct reader *r, const struct epd_json *o, const char *key,
 	return v;
 }
 
-/* Place in a table of names by the function that tells them; n of them. */
-static unsigned
+static uint8_t
 named(struct reader *r, const struct epd_json *o, const char *key,
-    const char *(*name)(unsigned), unsigned n)
+    const struct epd_words *words)
 {
-	const char *s = epd_json_str(epd_json_get(o, key), "?");
+	const int i = epd_word_parse(words,
+	    epd_json_str(epd_json_get(o, key), "?"));
 
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(name(i), "?") && !strcmp(name(i), s))
-			return i;
-	fault(r, key);
-	return 0;
-}
-
-static const char *
-medium_name(unsigned m)
-{
-	return epd_medium_name((enum epd_medium)m);
-}
-
-static const char *
-backend_name(unsigned b)
-{
-	return epd_backend_name((enum epd_backend)b);
-}
-
-static const char *
-priority_name(unsigned p)
-{
-	return epd_priority_name((enum epd_priority)p);
+	if (i < 0)
+		fault(r, key);
+	return i < 0 ? 0 : (uint8_t)i;
 }
 
 static uint64_t
@@ -112,15 +92,11 @@ read_stages(struct reader *r, const struct epd_json *o, struct epd_plan *p)
 		const struct epd_json *j = epd_json_at(list, i);
 
 		p->stage[i] = (struct epd_stage){
-			.type = (uint8_t)named(r, j, "type", epd_stage_name, 6),
-			.backend = (uint8_t)named(r, j, "backend", backend_name,
-			    EPD_VIA_COUNT),
-			.source = (uint8_t)named(r, j, "source_memory",
-			    medium_name, EPD_IN_COUNT),
-			.target = (uint8_t)named(r, j, "target_memory",
-			    medium_name, EPD_IN_COUNT),
-			.priority = (uint8_t)named(r, j, "priority",
-			    priority_name, 3),
+			.type = named(r, j, "type", &epd_plan_stages),
+			.backend = named(r, j, "backend", &epd_backends),
+			.source = named(r, j, "source_memory", &epd_media),
+			.target = named(r, j, "target_memory", &epd_media),
+			.priority = named(r, j, "priority", &epd_priorities),
 			.bytes = number(r, j, "bytes", 0, UINT64_MAX),
 			.devices = read_devices(r, j),
 			.device = (uint16_t)number(r, j, "rail", 0, 63),
@@ -158,7 +134,7 @@ read_estimate(struct reader *r, const struct epd_json *o, struct epd_estimate *e
 	const double sure = epd_json_real(epd_json_get(j, "confidence"), 0);
 
 	*e = (struct epd_estimate){
-		.source = (uint8_t)named(r, j, "source", epd_cost_source_name, 4),
+		.source = named(r, j, "source", &epd_plan_sources),
 		.latency_ns = number(r, j, "latency_ns", 0, UINT64_MAX),
 		.bandwidth_bps = number(r, j, "bandwidth_bps", 0, UINT64_MAX),
 		.observed_at_ns = number(r, j, "observed_at_ns", 0, UINT64_MAX),
@@ -184,11 +160,9 @@ read_depends(struct reader *r, const struct epd_json *o, struct epd_plan *p)
 		const struct epd_json *j = epd_json_at(list, i);
 
 		p->depends[i] = (struct epd_depends){
-			.kind = (uint8_t)named(r, j, "kind", epd_dependency_name,
-			    8),
+			.kind = named(r, j, "kind", &epd_plan_dependencies),
 			.backend = epd_json_has(j, "backend") ?
-			    (uint8_t)named(r, j, "backend", backend_name,
-			    EPD_VIA_COUNT) : 0,
+			    named(r, j, "backend", &epd_backends) : 0,
 			.generation = number(r, j, "generation", 0, UINT64_MAX),
 		};
 	}
@@ -234,13 +208,12 @@ read_plan(struct reader *r, const struct epd_json *o, struct epd_plan *p)
 		.id = number(r, o, "id", 0, UINT64_MAX),
 		.attempt = (uint32_t)number(r, o, "attempt", 0, UINT32_MAX),
 		.parent = number(r, o, "parent", 0, UINT64_MAX),
-		.path_kind = (uint8_t)named(r, o, "path_kind",
-		    epd_path_kind_name, 3),
-		.role = (uint8_t)named(r, o, "role", epd_role_name, 4),
+		.path_kind = named(r, o, "path_kind", &epd_plan_path_kinds),
+		.role = named(r, o, "role", &epd_plan_roles),
 		.shape = (uint8_t)number(r, o, "shape", 0, 255),
 		.policy = (uint16_t)number(r, o, "policy", 0, UINT16_MAX),
-		.lossy = epd_json_has(o, "compression") ? (uint8_t)named(r, o,
-		    "compression", epd_lossy_name, 4) : 0,
+		.lossy = epd_json_has(o, "compression") ? named(r, o, "compression",
+		    &epd_plan_lossy) : 0,
 		.remote = (uint8_t)epd_json_bool(epd_json_get(o, "remote"), 0),
 		.alignment = number(r, o, "alignment", 1, UINT64_MAX),
 		.cost_ns = number(r, o, "cost_ns", 0, UINT64_MAX),

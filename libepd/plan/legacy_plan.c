@@ -102,6 +102,7 @@ epd_legacy_decide(const struct epd_legacy *l, const struct epd_planner *pl,
 {
 	struct epd_legacy_choice c;
 	struct epd_legacy_failure f = { .failures = i->index };
+	uint32_t idle = l->loaded;
 	int n = 0, rc = epd_legacy_select(l, i, &c);
 
 	if (rc)
@@ -109,20 +110,20 @@ epd_legacy_decide(const struct epd_legacy *l, const struct epd_planner *pl,
 	out->n = out->nrejected = 0;
 	out->rule = c.rule;
 	out->passed = 0;
-	for EACH(b, l->loaded)
-		if (c.backend != b && out->nrejected < EPD_PLAN_REJECTED)
-			out->rejected[out->nrejected++] = (struct epd_rejection){
-				.backend = (uint8_t)b, .shape = EPD_SHAPE_DIRECT,
-				.reason = EPD_REFUSED_LEGACY };
-	if (!c.backend || i->index > EPD_LEGACY_ATTEMPTS)
-		return EPD_ENOPLAN;
-	do {
+	while (c.backend && i->index <= EPD_LEGACY_ATTEMPTS) {
 		adapt(pl, i, &c, i->index + n, &out->plan[n]);
 		n++;
+		idle &= ~BIT(c.staged ? c.cross : c.backend);
 		f.failures++;
 		f.staged = c.staged;
 		f.unstaged |= c.staged;
-	} while (epd_legacy_retry(l, i, &f, &c) == 0);
+		if (epd_legacy_retry(l, i, &f, &c))
+			break;
+	}
+	for EACH(b, idle)
+		out->rejected[out->nrejected++] = (struct epd_rejection){
+			.backend = (uint8_t)b, .shape = EPD_SHAPE_DIRECT,
+			.reason = EPD_REFUSED_LEGACY };
 	out->n = n;
-	return n;
+	return n ? n : EPD_ENOPLAN;
 }

@@ -3,7 +3,8 @@
  * before anything moves, after the TENT RFC (Mooncake issue 2863).  This room reads
  * no clock, opens no file and moves nothing: capability.h and model.h are its nouns,
  * policy.h and intent.h what it is asked by, decide.h decides, legacy.h is the
- * selector it is compared with, by shadow.h; explain.h tells, scenario.h reads.
+ * selector it is compared with, by shadow.h; words.h names, explain.h tells,
+ * scenario.h reads.
  */
 #ifndef EPD_PLAN_PLAN_H
 #define EPD_PLAN_PLAN_H
@@ -13,5 +14,6 @@
 #include "plan/legacy.h"
 #include "plan/scenario.h"
 #include "plan/shadow.h"
+#include "plan/words.h"
 
 #endif

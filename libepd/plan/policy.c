@@ -1,32 +1,10 @@
-/* policy.c - names of intents and patterns, and templates as stages. */
+/* policy.c - patterns of media, and templates as stages. */
 #include "plan/policy.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "plan/inner.h"
-
-static const char *const intents[EPD_INTENT_COUNT] = {
-#define X(id, name) name,
-	EPD_INTENTS(X)
-#undef X
-};
-
-const char *
-epd_intent_name(enum epd_intent_class c)
-{
-	return (unsigned)c < EPD_INTENT_COUNT ? intents[c] : "?";
-}
-
-int
-epd_intent_parse(const char *name)
-{
-	for (int i = 0; i < EPD_INTENT_COUNT; i++)
-		if (!strcmp(intents[i], name))
-			return i;
-	return -EINVAL;
-}
 
 uint32_t
 epd_media_pattern(const char *text)

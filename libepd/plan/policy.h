@@ -17,18 +17,11 @@ enum {
 	EPD_PLAN_TEMPLATES = 16,
 };
 
-#define EPD_INTENTS(X) \
-	X(ANY, "any") X(FOREGROUND, "foreground") X(BACKGROUND, "background") \
-	X(PREFETCH, "prefetch") X(OFFLOAD, "offload") X(HANDOFF, "handoff")
-
 enum epd_intent_class {
-#define X(id, name) EPD_INTENT_##id,
-	EPD_INTENTS(X)
-#undef X
+	EPD_INTENT_ANY, EPD_INTENT_FOREGROUND, EPD_INTENT_BACKGROUND,
+	EPD_INTENT_PREFETCH, EPD_INTENT_OFFLOAD, EPD_INTENT_HANDOFF,
 	EPD_INTENT_COUNT
 };
-const char *epd_intent_name(enum epd_intent_class c);
-int epd_intent_parse(const char *name);		/* -EINVAL */
 
 /* What a contract allows besides the path that is chosen first. */
 enum epd_allow {

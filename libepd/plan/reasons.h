@@ -10,7 +10,7 @@
 /* Bits of epd_plan.reasons.  %b: the backend of its stage that crosses. */
 #define EPD_REASONS(X) \
 	X(POLICY,     "policy authorizes %b") \
-	X(TAGS,       "no rule lists backends: the target is registered with %b") \
+	X(TAGS,       "no policy lists backends, and %b reaches the target") \
 	X(HINT,       "%b was asked for by hint") \
 	X(CAPABLE,    "%b supports this pair of memories and this operation") \
 	X(STAGED,     "no direct path serves, so it goes through host memory") \
@@ -24,7 +24,7 @@
 	X(FALLBACK,   "the contract allows it as a fallback") \
 	X(LOSSY,      "the contract allows what it gives up of the bytes") \
 	X(RECOMPUTE,  "the contract allows to compute again, at the measured rate") \
-	X(BASELINE,   "its cost is the configured baseline") \
+	X(BASELINE,   "nothing fresh tells its cost, so the baseline counts") \
 	X(EXPIRED,    "an observation had expired and was ignored") \
 	X(UNSURE,     "an observation of low confidence was ignored") \
 	X(CREDIT,     "the receiver's credits cover it") \
@@ -39,12 +39,14 @@ enum epd_reason {
 	EPD_WHY_COUNT
 };
 
-/* Why a way is none.  %n: epd_rejection.number. */
+/* Why a way is none.  %n: epd_rejection.number; %v: as a schema; %t: as ns. */
 #define EPD_REFUSALS(X) \
-	X(SCHEMA,    "its capability is of schema %n") \
+	X(SCHEMA,    "its capability is of schema %v") \
 	X(ABSENT,    "is not loaded here") \
 	X(PEER,      "the target is not registered with it") \
-	X(POLICY,    "the policy does not authorise it") \
+	X(POLICY,    "the policy does not list it") \
+	X(UNNAMED,   "strict, and no policy matches") \
+	X(FILES,     "no policy lists backends, and files go by gds or io_uring") \
 	X(HINT,      "another one was asked for by hint") \
 	X(LOCAL,     "works between machines only") \
 	X(REMOTE,    "the target is not on the same machine") \
@@ -54,19 +56,19 @@ enum epd_reason {
 	X(SIZE,      "moves %n bytes at most") \
 	X(DOWN,      "is down") \
 	X(RAIL,      "no rail that the policy names is up") \
-	X(HEALTH,    "its health is not known, which strict wants") \
-	X(ESTIMATE,  "no fresh estimate, which strict wants") \
-	X(LATE,      "would be %n ns late, which strict forbids") \
+	X(HEALTH,    "strict, and its health is not known") \
+	X(ESTIMATE,  "strict, and nothing fresh tells its cost") \
+	X(LATE,      "strict, and it would be %t late") \
 	X(CREDIT,    "the receiver's credits lack %n") \
 	X(NIC_CAP,   "the contract caps its NIC bytes at %n") \
 	X(STAGE_CAP, "the contract caps its staging bytes at %n") \
 	X(CONTRACT,  "the contract does not allow it") \
 	X(DIRECT,    "not needed: a direct path serves") \
-	X(OWN,       "staging is for what another has") \
+	X(OWN,       "both ends are one node's, and staging is between two") \
 	X(LEG,       "nothing copies between these memories here") \
-	X(RATE,      "no measured rate of computing again") \
-	X(INDEX,     "was passed by: %n attempts failed before") \
-	X(LEGACY,    "the legacy selector chose another") \
+	X(RATE,      "nothing tells what to compute again, or how fast") \
+	X(INDEX,     "passed over, since %n failed before") \
+	X(LEGACY,    "the legacy selector does not choose it") \
 	X(ROOM,      "more ways than are kept")
 
 enum epd_refusal {

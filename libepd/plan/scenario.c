@@ -104,6 +104,15 @@ node_of(struct epd_scenario *s, const char *name)
 	return (unsigned)++s->nnodes;
 }
 
+static int
+is_node(const char *name)
+{
+	const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz"
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n > 0 && n < EPD_PLAN_NAME && !name[n];
+}
+
 int
 epd_scenario_end(struct epd_scenario *s, const char *text, struct epd_end *out,
     struct epd_why *why)
@@ -113,6 +122,7 @@ epd_scenario_end(struct epd_scenario *s, const char *text, struct epd_end *out,
 	const char *colon = memchr(text, ':', n);
 	const size_t m = colon ? (size_t)(colon - text) : n;
 	char medium[16] = "", *end = NULL;
+	enum epd_medium id;
 	unsigned long device = 0;
 
 	node = node ? node + 1 : "here";
@@ -120,23 +130,29 @@ epd_scenario_end(struct epd_scenario *s, const char *text, struct epd_end *out,
 		memcpy(medium, text, m);
 	if (!strcmp(medium, "host"))
 		strcpy(medium, "cpu");
+	id = epd_medium_parse(medium);
+	if (id == EPD_IN_NONE)
+		return epd_why(why, EPD_EUSAGE, "%.64s: wants host, cuda, rocm, "
+		    "tpu or file, and behind an @ the node", text);
+	if (colon && id == EPD_IN_FILE)
+		return epd_why(why, EPD_EUSAGE, "%.64s: file is said without "
+		    "a path", text);
 	if (colon) {
 		device = strtoul(colon + 1, &end, 10);
-		if (end == colon + 1 || end != text + n || device > 63)
-			return epd_why(why, EPD_EUSAGE, "%.64s: wants a device "
-			    "from 0 to 63", text);
+		if (colon[1] < '0' || colon[1] > '9' || end != text + n ||
+		    device > 63)
+			return epd_why(why, EPD_EUSAGE, "%.64s: wants a "
+			    "device's number, 0 to 63, behind the colon", text);
 	}
-	if (epd_medium_parse(medium) == EPD_IN_NONE)
-		return epd_why(why, EPD_EUSAGE, "%.64s: wants host, cuda, rocm, "
-		    "tpu or file", text);
-	if (!*node || strlen(node) >= EPD_PLAN_NAME)
-		return epd_why(why, EPD_EUSAGE, "%.64s: wants a node's name of "
-		    "at most %d bytes", text, EPD_PLAN_NAME - 1);
+	if (!is_node(node))
+		return epd_why(why, EPD_EUSAGE, "%.64s: wants a node's name "
+		    "behind the @, %d letters, digits, dots, _ and - at most",
+		    text, EPD_PLAN_NAME - 1);
 	out->node = node_of(s, node);
 	if (!out->node)
 		return epd_why(why, EPD_EUSAGE, "more than %d nodes",
 		    EPD_SCENARIO_NODES);
-	out->medium = (uint8_t)epd_medium_parse(medium);
+	out->medium = (uint8_t)id;
 	out->device = (uint16_t)device;
 	return 0;
 }
@@ -195,9 +211,9 @@ epd_scenario_make(const struct epd_scenario *s, struct epd_planner **planner,
 	int n = 0, rc;
 
 	if (!s->from.medium || !s->to.medium)
-		return epd_why(why, EPD_EUSAGE, "from and to are not both said");
+		return epd_why(why, EPD_EUSAGE, "where from and where to are not both said");
 	if (!s->intent.bytes)
-		return epd_why(why, EPD_EUSAGE, "how many bytes is not said");
+		return epd_why(why, EPD_EUSAGE, "how many bytes is not said, or is 0");
 	for EACH(b, s->loaded)
 		cap[n++] = s->capability[b];
 	epd_plan_config_default(&c);

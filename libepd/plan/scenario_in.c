@@ -15,6 +15,40 @@ epd_in_fault(const struct in *in, const struct yaml_node *n, const char *wants)
 	    n->line, n->key ? n->key : "a list", wants);
 }
 
+/* The same; wants NULL: one of the row's words. */
+static int
+wrong(const struct in *in, const struct yaml_node *n, const struct row *row,
+    const char *wants)
+{
+	struct epd_buf b = { 0 };
+	int rc;
+
+	if (wants)
+		return epd_in_fault(in, n, wants);
+	epd_buf_str(&b, row->kind == K_BITS ? "a list of " : "");
+	epd_words_put(&b, row->words, (unsigned)row->n);
+	rc = epd_in_fault(in, n, epd_buf_cstr(&b));
+	epd_buf_free(&b);
+	return rc;
+}
+
+/* One of a row's words; negative: none. */
+static int
+word_of(const struct row *row, const char *s)
+{
+	const int i = epd_word_parse(row->words, s);
+
+	return i < (int)row->n ? -EINVAL : i;
+}
+
+int
+epd_in_no_backend(const struct in *in, const struct yaml_node *n,
+    const char *name)
+{
+	return epd_why(in->why, EPD_EUSAGE, "%s:%d: no backend is called %.64s",
+	    in->name, n->line, name);
+}
+
 int
 epd_in_map(struct in *in, const struct yaml_node *map, const struct row *rows,
     void *to)
@@ -126,8 +160,8 @@ set_text(const struct row *row, const char *s, void *to, const char **wants)
 		*(uint32_t *)to = epd_media_pattern(s);
 		return *(uint32_t *)to ? 0 : -EINVAL;
 	case K_ONE: case K_ONE_BIT:
-		*wants = row->wants;
-		i = row->parse(s);
+		*wants = NULL;
+		i = word_of(row, s);
 		if (i < 0)
 			return -EINVAL;
 		if (row->kind == K_ONE)
@@ -181,17 +215,17 @@ set_list(struct in *in, const struct yaml_node *n, const struct row *row,
 {
 	const char *wants = row->kind == K_RAILS ? "a list of numbers to 63" :
 	    row->kind == K_PAIRS ? "a list of pairs, such as cpu-cuda" :
-	    row->kind == K_LIST ? "a list of backends, 16 at most" : row->wants;
+	    row->kind == K_LIST ? "a list of backends, 16 at most" : NULL;
 	uint64_t mask = 0, v;
 	int count = 0;
 
 	if (n->type != YAML_LIST)
-		return epd_in_fault(in, n, wants);
+		return wrong(in, n, row, wants);
 	for (const struct yaml_node *c = n->child; c; c = c->next, count++) {
 		int i = -1;
 
 		if (c->type != YAML_VALUE || count == 64)
-			return epd_in_fault(in, n, wants);
+			return wrong(in, n, row, wants);
 		v = 0;
 		if (row->kind == K_RAILS) {
 			if (!whole_number(c->text, 63, &v))
@@ -200,7 +234,7 @@ set_list(struct in *in, const struct yaml_node *n, const struct row *row,
 			v = pair_of(c->text);
 			i = v ? 0 : -1;
 		} else if (row->kind == K_BITS) {
-			i = row->parse(c->text);
+			i = word_of(row, c->text);
 			v = i < 0 ? 0 : BIT(i);
 		} else {
 			i = (int)epd_backend_parse(c->text) - 1;
@@ -209,8 +243,10 @@ set_list(struct in *in, const struct yaml_node *n, const struct row *row,
 			else
 				((uint8_t *)to)[count] = (uint8_t)(i + 1);
 		}
+		if (i < 0 && row->kind == K_LIST && count < EPD_PLAN_BACKENDS)
+			return epd_in_no_backend(in, c, c->text);
 		if (i < 0)
-			return epd_in_fault(in, n, wants);
+			return wrong(in, n, row, wants);
 		mask |= v;
 	}
 	if (row->kind == K_LIST)
@@ -242,5 +278,5 @@ epd_in_set(struct in *in, const struct yaml_node *n, const struct row *row,
 		return epd_in_fault(in, n, "a single value");
 	rc = row->kind == K_U8 || row->kind == K_U32 || row->kind == K_U64 ?
 	    set_number(row, n->text, to) : set_text(row, n->text, to, &wants);
-	return rc == -EINVAL ? epd_in_fault(in, n, wants) : rc;
+	return rc == -EINVAL ? wrong(in, n, row, wants) : rc;
 }

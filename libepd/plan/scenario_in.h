@@ -19,9 +19,9 @@ enum kind {
 	K_BOOL,		/* int */
 	K_FLAG,		/* a bit of uint32_t, n */
 	K_NAME,		/* char[EPD_PLAN_NAME] */
-	K_ONE,		/* uint8_t: by parse */
-	K_ONE_BIT,	/* uint32_t: the bit of one, by parse */
-	K_BITS,		/* uint32_t: a list of what parse knows, bits */
+	K_ONE,		/* uint8_t: one of words, from n on */
+	K_ONE_BIT,	/* uint32_t: the bit of one */
+	K_BITS,		/* uint32_t: the bits of a list of them */
 	K_LIST,		/* uint8_t[EPD_PLAN_BACKENDS], then a count at n: backends */
 	K_PAIRS,	/* uint64_t: a list of cpu-cuda */
 	K_RAILS,	/* uint64_t: a list of numbers to 63 */
@@ -40,14 +40,15 @@ struct row {
 	enum kind kind;
 	size_t at;		/* of the field */
 	uint64_t n;
-	int (*parse)(const char *);	/* negative: no such name */
-	const char *wants;		/* of what parse knows */
+	const struct epd_words *words;
 	int (*fn)(struct in *in, const struct yaml_node *n, void *to);
 	uint8_t tells;		/* it makes what it is of an observation */
 };
 
 /* "FILE:LINE: KEY wants ..."; EPD_EUSAGE. */
 int epd_in_fault(const struct in *in, const struct yaml_node *n, const char *wants);
+int epd_in_no_backend(const struct in *in, const struct yaml_node *n,
+    const char *name);
 /* One value to its field.  Fails: EPD_EUSAGE. */
 int epd_in_set(struct in *in, const struct yaml_node *n, const struct row *row,
     void *to);

@@ -8,74 +8,6 @@
 #include "plan/inner.h"
 #include "plan/scenario_in.h"
 
-static int
-at(const char *const *names, int n, const char *s)
-{
-	for (int i = 0; i < n; i++)
-		if (!strcmp(names[i], s))
-			return i;
-	return -1;
-}
-
-static int
-health_of(const char *s)
-{
-	static const char *const names[] = { "unknown", "healthy", "degraded",
-	    "down" };
-
-	return at(names, 4, s);
-}
-
-static int
-completion_of(const char *s)
-{
-	static const char *const names[] = { "sent", "placed", "visible" };
-
-	return at(names, 3, s);
-}
-
-static int
-op_of(const char *s)
-{
-	static const char *const names[] = { "read", "write" };
-	const int i = at(names, 2, s);
-
-	return i < 0 ? i : i + EPD_OP_READ;
-}
-
-static int
-segment_of(const char *s)
-{
-	static const char *const names[] = { "any", "memory", "file" };
-
-	return at(names, 3, s);
-}
-
-static int
-same_of(const char *s)
-{
-	static const char *const names[] = { "any", "true", "false" };
-
-	return at(names, 3, s);
-}
-
-static int
-allow_of(const char *s)
-{
-	static const char *const names[] = { "fallback", "fp8", "int8", "custom",
-	    "recompute" };
-
-	return at(names, 5, s);
-}
-
-static int
-backend_of(const char *s)
-{
-	const int b = (int)epd_backend_parse(s);
-
-	return b ? b : -1;
-}
-
 /* One backend while it is read. */
 struct backend {
 	struct epd_capability cap;
@@ -97,12 +29,12 @@ static const struct row backend_rows[] = {
 	{ .name = "alignment", .kind = K_BYTES, .at = OF(cap.required_alignment) },
 	{ .name = "max_bytes", .kind = K_BYTES, .at = OF(cap.max_transfer_bytes) },
 	{ .name = "completion", .kind = K_ONE, .at = OF(cap.completion),
-	    .parse = completion_of, .wants = "sent, placed or visible" },
+	    .words = &epd_plan_completions },
 	{ .name = "pools", .kind = K_U32, .at = OF(cap.pools), .n = 255 },
 	{ .name = "schema", .kind = K_U32, .at = OF(schema), .n = UINT16_MAX },
 	{ .name = "generation", .kind = K_U64, .at = OF(cap.generation) },
 	{ .name = "health", .kind = K_ONE, .at = OF(how.health), .tells = 1,
-	    .parse = health_of, .wants = "healthy, degraded, down or unknown" },
+	    .words = &epd_plan_healths },
 	{ .name = "bandwidth", .kind = K_RATE, .at = OF(how.bandwidth_bps),
 	    .tells = 1 },
 	{ .name = "latency", .kind = K_NS, .at = OF(how.latency_ns), .tells = 1 },
@@ -148,8 +80,7 @@ read_backend(struct in *in, const struct yaml_node *n)
 	int rc;
 
 	if (!id)
-		return epd_why(in->why, EPD_EUSAGE, "%s:%d: no backend is called "
-		    "%.64s", in->name, n->line, n->key);
+		return epd_in_no_backend(in, n, n->key);
 	b = (struct backend){ .cap = s->capability[id], .how = s->how.of[id],
 	    .base = s->baseline[id],
 	    .age = s->intent.now_ns - s->how.of[id].observed_at_ns,
@@ -188,8 +119,8 @@ read_backends(struct in *in, const struct yaml_node *n, void *to)
 
 #define OF(field) offsetof(struct epd_contract, field)
 static const struct row contract_rows[] = {
-	{ .name = "allow", .kind = K_BITS, .at = OF(allows), .parse = allow_of,
-	    .wants = "a list of fallback, fp8, int8, custom, recompute" },
+	{ .name = "allow", .kind = K_BITS, .at = OF(allows),
+	    .words = &epd_plan_allows },
 	{ .name = "strict", .kind = K_BOOL, .at = OF(strict) },
 	{ .name = "max_nic_bytes", .kind = K_BYTES, .at = OF(max_nic_bytes) },
 	{ .name = "max_staging_bytes", .kind = K_BYTES,
@@ -208,16 +139,15 @@ read_contract(struct in *in, const struct yaml_node *n, void *to)
 static const struct row rule_rows[] = {
 	{ .name = "name", .kind = K_NAME, .at = OF(name) },
 	{ .name = "segment", .kind = K_ONE, .at = OF(segment),
-	    .parse = segment_of, .wants = "any, memory or file" },
+	    .words = &epd_plan_segments },
 	{ .name = "same_machine", .kind = K_ONE, .at = OF(same_machine),
-	    .parse = same_of, .wants = "any, true or false" },
+	    .words = &epd_plan_asked },
 	{ .name = "here", .kind = K_PATTERN, .at = OF(here) },
 	{ .name = "there", .kind = K_PATTERN, .at = OF(there) },
 	{ .name = "priority", .kind = K_ONE_BIT, .at = OF(priorities),
-	    .parse = epd_priority_parse, .wants = "low, normal or high" },
+	    .words = &epd_priorities },
 	{ .name = "intent", .kind = K_ONE_BIT, .at = OF(intents),
-	    .parse = epd_intent_parse, .wants =
-	    "foreground, background, prefetch, offload or handoff" },
+	    .words = &epd_plan_intents },
 	{ .name = "min_size", .kind = K_BYTES, .at = OF(min_size) },
 	{ .name = "max_size", .kind = K_BYTES, .at = OF(max_size) },
 	{ .name = "backends", .kind = K_LIST, .at = OF(backend),
@@ -311,8 +241,8 @@ read_end(struct in *in, const struct yaml_node *n, void *to)
 static int
 read_loaded(struct in *in, const struct yaml_node *n, void *to)
 {
-	static const struct row row = { .kind = K_BITS, .parse = backend_of,
-	    .wants = "a list of backends" };
+	static const struct row row = { .kind = K_BITS, .words = &epd_backends,
+	    .n = 1 };
 
 	return epd_in_set(in, n, &row, to);
 }
@@ -421,16 +351,14 @@ static const struct row rows[] = {
 	    .fn = read_tags },
 	{ .name = "bytes", .kind = K_BYTES, .at = OF(intent.bytes) },
 	{ .name = "alignment", .kind = K_BYTES, .at = OF(intent.alignment) },
-	{ .name = "op", .kind = K_ONE, .at = OF(intent.op), .parse = op_of,
-	    .wants = "read or write" },
+	{ .name = "op", .kind = K_ONE, .at = OF(intent.op), .words = &epd_ops },
 	{ .name = "hint", .kind = K_ONE, .at = OF(intent.hint),
-	    .parse = backend_of, .wants = "the name of a backend" },
+	    .words = &epd_backends, .n = 1 },
 	{ .name = "policy", .kind = K_NAME, .at = OF(policy) },
 	{ .name = "priority", .kind = K_ONE, .at = OF(intent.priority),
-	    .parse = epd_priority_parse, .wants = "low, normal or high" },
+	    .words = &epd_priorities },
 	{ .name = "intent", .kind = K_ONE, .at = OF(intent.intent),
-	    .parse = epd_intent_parse, .wants =
-	    "any, foreground, background, prefetch, offload or handoff" },
+	    .words = &epd_plan_intents },
 	{ .name = "index", .kind = K_FN, .at = OF(intent.index),
 	    .fn = read_index },
 	{ .name = "strict", .kind = K_FN, .at = OF(intent.strict),
@@ -438,15 +366,14 @@ static const struct row rows[] = {
 	{ .name = "deadline", .kind = K_FN, .at = OF(intent),
 	    .fn = read_deadline },
 	{ .name = "compression", .kind = K_ONE, .at = OF(intent.lossy),
-	    .parse = epd_lossy_parse, .wants = "none, fp8, int8 or custom" },
+	    .words = &epd_plan_lossy },
 	{ .name = "compressed_bytes", .kind = K_BYTES,
 	    .at = OF(intent.lossy_bytes) },
 	{ .name = "credits", .kind = K_FN, .at = OF(intent), .fn = read_credits },
 	{ .name = "tokens", .kind = K_U64, .at = OF(intent.tokens) },
 	{ .name = "tokens_per_s", .kind = K_RATE, .at = OF(intent.tokens_per_s) },
 	{ .name = "mode", .kind = K_ONE, .at = OF(mode),
-	    .parse = epd_plan_mode_parse, .wants =
-	    "disabled, shadow or enforced" },
+	    .words = &epd_plan_modes },
 	{ .name = NULL },
 };
 #undef OF

@@ -1,30 +1,6 @@
 /* shadow.c - what two decisions have in common, and who decides. */
 #include "plan/shadow.h"
 
-#include <errno.h>
-#include <string.h>
-
-static const char *const modes[EPD_PLAN_MODE_COUNT] = {
-#define X(id, name) name,
-	EPD_PLAN_MODES(X)
-#undef X
-};
-
-const char *
-epd_plan_mode_name(enum epd_plan_mode m)
-{
-	return (unsigned)m < EPD_PLAN_MODE_COUNT ? modes[m] : "?";
-}
-
-int
-epd_plan_mode_parse(const char *name)
-{
-	for (int i = 0; i < EPD_PLAN_MODE_COUNT; i++)
-		if (!strcmp(modes[i], name))
-			return i;
-	return -EINVAL;
-}
-
 /* The stage that transfers; the first where none does. */
 static const struct epd_stage *
 crossing(const struct epd_plan *p)

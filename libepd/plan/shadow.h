@@ -9,17 +9,7 @@
 #include "plan/legacy.h"
 
 /* disabled: the legacy selector alone.  shadow: it decides, and both are compared. */
-#define EPD_PLAN_MODES(X) \
-	X(DISABLED, "disabled") X(SHADOW, "shadow") X(ENFORCED, "enforced")
-
-enum epd_plan_mode {
-#define X(id, name) EPD_PLAN_##id,
-	EPD_PLAN_MODES(X)
-#undef X
-	EPD_PLAN_MODE_COUNT
-};
-const char *epd_plan_mode_name(enum epd_plan_mode m);
-int epd_plan_mode_parse(const char *name);	/* -EINVAL */
+enum epd_plan_mode { EPD_PLAN_DISABLED, EPD_PLAN_SHADOW, EPD_PLAN_ENFORCED };
 
 /* Bits of what differs; all is compared that both have. */
 enum epd_differ {

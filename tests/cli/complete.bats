@@ -52,6 +52,9 @@ complete_line() {
 	[ "$(complete_line 'epd-encode pic')" = $'pics.d/\npicture.png' ]
 	[ "$(complete_line 'epd-prefill -i pic')" = $'pics.d/\npicture.png' ]
 	[ "$(complete_line 'epd-prefill -p x pic')" = $'pics.d/\npicture.png' ]
+	mkdir hosts
+	[ "$(complete_line 'epd-plan --to hos')" = $'host\nhosts' ]
+	[ "$(complete_line 'epd-handoff --to hos')" = hosts ]
 }
 
 @test "workflows, then their states" {

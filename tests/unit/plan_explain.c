@@ -2,8 +2,10 @@
  * plan_explain - plans told and read back: the RFC's example, the round trip, what is
  * refused, and that nothing secret comes out.
  */
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "tests/unit/plan.h"
 
 static struct setup s;
@@ -79,10 +81,10 @@ TEST(text_for_people)
 	n = names();
 	epd_plan_text(&b, &n, &s.d);
 	CHECK(holds(&b, "plan 100 attempt 1, policy foreground_get\n"));
-	CHECK(holds(&b, "primary   direct  rdma          31.0 us (observed)\n"));
+	CHECK(holds(&b, "primary   direct    rdma          31.0 us (observed)\n"));
 	CHECK(holds(&b, "cuda -> cuda, 1.0 MiB, mlx5_bond_0, pool 1, normal\n"));
 	CHECK(holds(&b, "  because policy authorizes rdma\n"));
-	CHECK(holds(&b, "fallback  direct  tcp"));
+	CHECK(holds(&b, "fallback  direct    tcp"));
 	CHECK(holds(&b, "not nvlink: the target is not on the same machine\n"));
 	epd_buf_free(&b);
 	epd_plan_why_not(&b, &n, &s.d, EPD_VIA_TCP);
@@ -90,7 +92,7 @@ TEST(text_for_people)
 	    "at 409.5 us (observed)\n");
 	epd_buf_free(&b);
 	epd_plan_why_not(&b, &n, &s.d, EPD_VIA_SHM);
-	CHECK_STR(epd_buf_cstr(&b), "shm: the policy does not authorise it\n");
+	CHECK_STR(epd_buf_cstr(&b), "shm: the policy does not list it\n");
 	epd_buf_free(&b);
 	epd_plan_why_not(&b, &n, &s.d, EPD_VIA_GDS);
 	CHECK_STR(epd_buf_cstr(&b), "gds: is not loaded here\n");
@@ -99,6 +101,173 @@ TEST(text_for_people)
 	CHECK(holds(&b, "rdma: it is what comes first, at 31.0 us"));
 	epd_buf_free(&b);
 	epd_planner_free(s.p);
+}
+
+/* Why b is no way, as people read it. */
+static const char *
+why_not(enum epd_backend b)
+{
+	static char text[256];
+	struct epd_plan_names n = names();
+	struct epd_buf out = { 0 };
+
+	epd_plan_why_not(&out, &n, &s.d, b);
+	snprintf(text, sizeof text, "%s", epd_buf_cstr(&out));
+	epd_buf_free(&out);
+	return text;
+}
+
+TEST(a_refusal_speaks_of_what_is_there)
+{
+	struct epd_buf b = { 0 };
+
+	/* Where no policy is, none refuses. */
+	set_up(&s, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_IO_URING, 0);
+	s.i.there.ntags = 1;
+	CHECK_INT(decide(&s), 1);
+	CHECK_STR(why_not(EPD_VIA_RDMA), "rdma: the target is not registered "
+	    "with it\n");
+	s.i.strict = 1;
+	CHECK_INT(decide(&s), EPD_ENOPLAN);
+	CHECK_STR(why_not(EPD_VIA_TCP), "tcp: strict, and no policy matches\n");
+	s.i.strict = 0;
+	ends(&s, EPD_IN_CPU, EPD_IN_FILE);
+	CHECK_INT(decide(&s), 1);
+	CHECK_STR(why_not(EPD_VIA_TCP), "tcp: no policy lists backends, and files "
+	    "go by gds or io_uring\n");
+	epd_plan_text(&b, NULL, &s.d);
+	CHECK(holds(&b, "no policy lists backends, and io_uring reaches"));
+	epd_buf_free(&b);
+	/* Numbers are said as what they are. */
+	ends(&s, EPD_IN_CPU, EPD_IN_CPU);
+	cap_of(&s, EPD_VIA_RDMA)->schema_version = 2 << 16;
+	CHECK_INT(decide(&s), 1);
+	CHECK_STR(why_not(EPD_VIA_RDMA), "rdma: its capability is of schema 2\n");
+	s.config.nrules = 1;
+	s.rule[0].contract.strict = 1;
+	s.i.deadline_ns = NOW + 500000;
+	observe(&s, EPD_VIA_TCP, EPD_HEALTHY, 1e9, 60e3);
+	CHECK_INT(decide(&s), EPD_ENOPLAN);
+	CHECK_STR(why_not(EPD_VIA_TCP), "tcp: strict, and it would be 608.6 us "
+	    "late\n");
+	epd_planner_free(s.p);
+}
+
+TEST(what_is_refused_of_no_backend_has_a_name)
+{
+	struct epd_buf b = { 0 };
+
+	set_up(&s, EPD_VIA_TCP, 0);
+	s.i.lossy = EPD_LOSSY_FP8;
+	s.i.lossy_bytes = 1 << 19;
+	CHECK_INT(decide(&s), 1);
+	epd_plan_text(&b, NULL, &s.d);
+	CHECK(holds(&b, "\nnot compressed: the contract does not allow it\n"));
+	epd_buf_free(&b);
+	ends(&s, EPD_IN_CUDA, EPD_IN_CPU);
+	CHECK_INT(decide(&s), EPD_ENOPLAN);
+	epd_plan_text(&b, NULL, &s.d);
+	CHECK(holds(&b, "\nnot by device-host-net-host: nothing copies"));
+	epd_buf_free(&b);
+	epd_planner_free(s.p);
+}
+
+TEST(no_line_is_wider_than_a_terminal)
+{
+	struct epd_buf b = { 0 };
+
+	/* All that a plan can take. */
+	set_up(&s, EPD_VIA_RDMA, EPD_VIA_COPY, 0);
+	cap_of(&s, EPD_VIA_RDMA)->pairs = EPD_PAIR(EPD_IN_CPU, EPD_IN_CPU);
+	ends(&s, EPD_IN_CUDA, EPD_IN_CUDA);
+	s.i.bytes = UINT64_C(1000) << 40;
+	s.config.staging_chunk = UINT64_C(100) << 20;
+	CHECK_INT(decide(&s), 1);
+	epd_plan_text(&b, NULL, &s.d);
+	CHECK(holds(&b, "\n  takes 1000.0 TiB on the network, 1000.0 TiB at the "
+	    "receiver,\n        3.1 GiB of host memory, 1 request, "));
+	for (char *line = strtok((char *)(uintptr_t)epd_buf_cstr(&b), "\n"); line;
+	    line = strtok(NULL, "\n"))
+		CHECK(strncmp(line, "  takes", 7) || strlen(line) < 80);
+	epd_buf_free(&b);
+	epd_planner_free(s.p);
+}
+
+TEST(a_way_and_what_gives_up_bytes_of_it_are_told_apart)
+{
+	CHECK_INT(example(), 2);
+	s.rule[0].contract.allows |= EPD_MAY_FP8;
+	s.i.lossy = EPD_LOSSY_FP8;
+	s.i.lossy_bytes = 1 << 19;
+	CHECK_INT(decide(&s), 4);
+	CHECK_STR(why_not(EPD_VIA_RDMA), "rdma: it is what comes first, at "
+	    "20.5 us (observed), as fp8\nrdma: valid but ranked after rdma, "
+	    "primary at 31.0 us (observed)\n");
+	epd_planner_free(s.p);
+}
+
+TEST(what_the_legacy_selector_tries_next_is_not_refused)
+{
+	struct epd_legacy l = { .loaded = BIT(EPD_VIA_RDMA) | BIT(EPD_VIA_TCP) |
+	    BIT(EPD_VIA_SHM), .selector = 1 };
+
+	set_up(&s, EPD_VIA_RDMA, EPD_VIA_TCP, EPD_VIA_SHM, 0);
+	CHECK_INT(decide(&s), 2);
+	CHECK_INT(epd_legacy_decide(&l, s.p, &s.i, &s.d), 2);
+	CHECK_INT(s.d.nrejected, 1);
+	CHECK_INT(refused(&s.d, EPD_VIA_SHM), EPD_REFUSED_LEGACY);
+	epd_planner_free(s.p);
+}
+
+/* Every value from least on has a word of its own, that leads back to it. */
+static int
+are_words(const struct epd_words *w, unsigned least, unsigned n)
+{
+	for (unsigned i = least; i < n; i++)
+		if (!strcmp(epd_word(w, i), "?") ||
+		    epd_word_parse(w, epd_word(w, i)) != (int)i)
+			return 0;
+	return w->n == n && !strcmp(epd_word(w, n), "?") &&
+	    epd_word_parse(w, "?") < 0 && epd_word_parse(w, "") < 0;
+}
+
+TEST(every_enum_has_its_words)
+{
+	struct epd_buf b = { 0 };
+
+	CHECK(are_words(&epd_backends, 0, EPD_VIA_COUNT));
+	CHECK(are_words(&epd_media, 0, EPD_IN_COUNT));
+	CHECK(are_words(&epd_ops, EPD_OP_READ, EPD_OP_WRITE + 1));
+	CHECK(are_words(&epd_priorities, 0, EPD_PRIO_HIGH + 1));
+	CHECK(are_words(&epd_plan_roles, 1, EPD_ROLE_DEGRADED + 1));
+	CHECK(are_words(&epd_plan_path_kinds, 1, EPD_PATH_STAGED + 1));
+	CHECK(are_words(&epd_plan_stages, 1, EPD_STAGE_RECOMPUTE + 1));
+	CHECK(are_words(&epd_plan_sources, 0, EPD_COST_MEASURED + 1));
+	CHECK(are_words(&epd_plan_dependencies, 1, EPD_DEP_CREDIT + 1));
+	CHECK(are_words(&epd_plan_lossy, 0, EPD_LOSSY_CUSTOM + 1));
+	CHECK(are_words(&epd_plan_healths, 0, EPD_DOWN + 1));
+	CHECK(are_words(&epd_plan_completions, 0, EPD_DONE_VISIBLE + 1));
+	CHECK(are_words(&epd_plan_intents, 0, EPD_INTENT_COUNT));
+	CHECK(are_words(&epd_plan_segments, 0, EPD_SEGMENT_FILE + 1));
+	CHECK(are_words(&epd_plan_asked, 0, EPD_ASKED_NO + 1));
+	CHECK(are_words(&epd_plan_modes, 0, EPD_PLAN_ENFORCED + 1));
+	CHECK(are_words(&epd_plan_reasons, 0, EPD_WHY_COUNT));
+	CHECK(are_words(&epd_plan_refusals, 1, EPD_REFUSED_COUNT));
+	/* Of bits by their numbers. */
+	CHECK_INT(1 << epd_word_parse(&epd_plan_allows, "fallback"),
+	    EPD_MAY_FALLBACK);
+	CHECK_INT(1 << epd_word_parse(&epd_plan_allows, "int8"), EPD_MAY_INT8);
+	CHECK_INT(1 << epd_word_parse(&epd_plan_allows, "recompute"),
+	    EPD_MAY_RECOMPUTE);
+	CHECK_INT(1 << epd_word_parse(&epd_plan_differs, "order"),
+	    EPD_DIFFER_ORDER);
+	CHECK(!strcmp(epd_word(&epd_ops, 0), "?"));
+	epd_words_put(&b, &epd_priorities, 0);
+	CHECK_STR(epd_buf_cstr(&b), "low, normal or high");
+	epd_buf_free(&b);
+	epd_words_put(&b, &epd_ops, 0);
+	CHECK_STR(epd_buf_cstr(&b), "read or write");
+	epd_buf_free(&b);
 }
 
 /* Plans of all kinds, one after another. */
@@ -200,6 +369,7 @@ same_parts(const struct epd_plan *a, const struct epd_plan *b)
 	return 1;
 }
 
+/* V9: serialization round trip. */
 TEST(round_trip)
 {
 	struct epd_plan_names n;
@@ -247,6 +417,26 @@ parse_with(const char *from, const char *to)
 	epd_buf_free(&b);
 	epd_buf_free(&c);
 	return rc;
+}
+
+/* What the fuzzer begins with is taken; else it would learn nothing of the rest. */
+TEST(seeds_of_the_fuzzer_are_plans)
+{
+	static const char *const seeds[] = { "rdma", "recompute", "shm", "staged",
+	    "tcp" };
+	char path[80];
+
+	for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
+		struct epd_buf b = { 0 };
+		struct epd_plan p;
+
+		snprintf(path, sizeof path, "tests/fuzz/corpus/plan_explain/%s",
+		    seeds[k]);
+		CHECK_INT(epd_file_read(AT_FDCWD, path, 1 << 16, &b), 0);
+		if (epd_plan_parse(&p, NULL, epd_span(b.p, b.n), &s.why))
+			CHECK_FAIL("%s: %s", path, s.why.text);
+		epd_buf_free(&b);
+	}
 }
 
 TEST(hostile_json_is_refused)
@@ -317,7 +507,7 @@ TEST(hostile_json_is_refused)
 	epd_planner_free(s.p);
 }
 
-/* ---- nothing secret ---- */
+/* ---- V9: sanitized JSON ---- */
 
 static const char *const secrets[] = {
 	"0x7f3a91c0d000", "7f3a91c0d000", "rkey=0xdeadbeef", "deadbeef1",
@@ -455,7 +645,7 @@ TEST(scenarios_that_are_none)
 		{ "loaded: tcp", "loaded wants" },
 		{ "policies: {}", "policies wants" },
 		{ "policies: [ { here: gpu } ]", "here wants" },
-		{ "policies: [ { backends: [rmda] } ]", "backends wants" },
+		{ "policies: [ { backends: [rmda] } ]", "no backend is called rmda" },
 		{ "policies: [ { name: abcdefghijklmnopqrstuvwxyz123456 } ]",
 		    "name wants" },
 		{ "policies: [ { contract: { allow: [all] } } ]", "allow wants" },

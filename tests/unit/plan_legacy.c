@@ -467,10 +467,6 @@ TEST(modes)
 	CHECK_INT(epd_shadow_compare(&sh, &d, &s.d), EPD_DIFFER_ANY);
 	CHECK_INT(sh.devices, 1);
 	CHECK_INT(sh.any, 1);
-	for (int m = 0; m < EPD_PLAN_MODE_COUNT; m++)
-		CHECK_INT(epd_plan_mode_parse(epd_plan_mode_name(
-		    (enum epd_plan_mode)m)), m);
-	CHECK(epd_plan_mode_parse("on") < 0);
 	epd_planner_free(s.p);
 }
 

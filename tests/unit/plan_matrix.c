@@ -3,6 +3,10 @@
  * selector does, in every combination of memories, distance, loaded backends, hint,
  * index and policy.  They are equal but for the classes that plan_differences.txt
  * lists; a difference in none of them fails, and so does a class without one.
+ *
+ * Of the RFC's list of differential tests: V10 memories, V11 distance, V12 loaded
+ * backends, V13 policy name and hint, V14 direct and staged, V15 order of failover are
+ * each an axis here, or compared by epd_shadow_compare.
  */
 #include <stdbool.h>
 #include <string.h>

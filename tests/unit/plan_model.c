@@ -1,5 +1,6 @@
 /*
- * plan_model - the RFC's list of model and property tests, an item a test or more.
+ * plan_model - the RFC's list of model and property tests, an item a test or more; V1 to
+ * V9 are its items in order (tests/README.md).
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ done(void)
 	s.p = NULL;
 }
 
-/* ---- invalid and unknown schema versions ---- */
+/* ---- V1: invalid and unknown schema versions ---- */
 
 TEST(schema_of_an_unknown_major_is_refused)
 {
@@ -78,7 +79,7 @@ TEST(schema_of_a_state_or_plan_that_is_unknown)
 	done();
 }
 
-/* ---- unsupported memory pairs and operations ---- */
+/* ---- V2: unsupported memory pairs and operations ---- */
 
 TEST(pairs_and_operations_that_are_not_supported)
 {
@@ -135,7 +136,7 @@ TEST(local_and_remote)
 	done();
 }
 
-/* ---- alignment and sizes ---- */
+/* ---- V3: alignment and sizes ---- */
 
 TEST(alignment_is_asked_of_offsets_and_length)
 {
@@ -174,7 +175,7 @@ TEST(sizes_beyond_what_a_backend_moves)
 	done();
 }
 
-/* ---- cycles and the maximum of stages ---- */
+/* ---- V4: cycles and the maximum of stages ---- */
 
 static int
 try_template(const struct epd_path_template *t)
@@ -325,17 +326,27 @@ TEST(a_plan_is_checked_part_by_part)
 	done();
 }
 
-/* ---- ranking ---- */
+/* ---- V5: ranking and ties ---- */
+
+struct seen { double bps, latency; };
+
+/* Three that lead from a host to a device, in this order for the target. */
+static int
+three(struct seen tcp, struct seen rdma, struct seen mnnvl)
+{
+	set_up(&s, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_MNNVL, 0);
+	ends(&s, EPD_IN_CPU, EPD_IN_CUDA);
+	cap_of(&s, EPD_VIA_TCP)->pairs |= EPD_PAIR(EPD_IN_CPU, EPD_IN_CUDA);
+	observe(&s, EPD_VIA_TCP, EPD_HEALTHY, tcp.bps, tcp.latency);
+	observe(&s, EPD_VIA_RDMA, EPD_HEALTHY, rdma.bps, rdma.latency);
+	observe(&s, EPD_VIA_MNNVL, EPD_HEALTHY, mnnvl.bps, mnnvl.latency);
+	return decide(&s);
+}
 
 TEST(ranking_goes_by_cost)
 {
-	set_up(&s, EPD_VIA_RDMA, EPD_VIA_TCP, EPD_VIA_MNNVL, 0);
-	ends(&s, EPD_IN_CPU, EPD_IN_CUDA);
-	cap_of(&s, EPD_VIA_TCP)->pairs |= EPD_PAIR(EPD_IN_CPU, EPD_IN_CUDA);
-	observe(&s, EPD_VIA_RDMA, EPD_HEALTHY, 1e9, 10e3);
-	observe(&s, EPD_VIA_TCP, EPD_HEALTHY, 2e9, 60e3);
-	observe(&s, EPD_VIA_MNNVL, EPD_HEALTHY, 1e8, 1e3);
-	CHECK_INT(decide(&s), 3);
+	CHECK_INT(three((struct seen){ 2e9, 60e3 }, (struct seen){ 1e9, 10e3 },
+	    (struct seen){ 1e8, 1e3 }), 3);
 	CHECK_INT(nth(&s, 0), EPD_VIA_TCP);
 	CHECK_INT(nth(&s, 1), EPD_VIA_RDMA);
 	CHECK_INT(nth(&s, 2), EPD_VIA_MNNVL);
@@ -351,14 +362,10 @@ TEST(ranking_goes_by_cost)
 
 TEST(ranking_of_equal_cost_goes_by_list_then_backend)
 {
-	set_up(&s, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_MNNVL, 0);
-	ends(&s, EPD_IN_CPU, EPD_IN_CUDA);
-	cap_of(&s, EPD_VIA_TCP)->pairs |= EPD_PAIR(EPD_IN_CPU, EPD_IN_CUDA);
-	observe(&s, EPD_VIA_RDMA, EPD_HEALTHY, 1e9, 1e3);
-	observe(&s, EPD_VIA_TCP, EPD_HEALTHY, 1e9, 1e3);
-	observe(&s, EPD_VIA_MNNVL, EPD_HEALTHY, 1e9, 1e3);
+	const struct seen same = { 1e9, 1e3 };
+
 	/* As the target's tags stand. */
-	CHECK_INT(decide(&s), 3);
+	CHECK_INT(three(same, same, same), 3);
 	CHECK_INT(nth(&s, 0), EPD_VIA_TCP);
 	CHECK_INT(nth(&s, 1), EPD_VIA_RDMA);
 	CHECK_INT(nth(&s, 2), EPD_VIA_MNNVL);
@@ -447,7 +454,7 @@ TEST(ranking_does_not_see_the_order_of_registration)
 	done();
 }
 
-/* ---- stale health and cost ---- */
+/* ---- V6: stale health and cost ---- */
 
 TEST(stale_estimates_never_rank)
 {
@@ -547,7 +554,7 @@ TEST(observations_that_are_no_numbers_are_none)
 	done();
 }
 
-/* ---- fallback, degraded actions, strict ---- */
+/* ---- V7: fallback, degraded actions, the contract, strict ---- */
 
 TEST(fallback_only_where_the_contract_allows_it)
 {
@@ -722,7 +729,7 @@ TEST(strict_takes_no_default)
 	CHECK_INT(decide(&s), 1);
 	s.i.strict = 1;
 	CHECK_INT(decide(&s), EPD_ENOPLAN);
-	CHECK_INT(refused(&s.d, EPD_VIA_TCP), EPD_REFUSED_POLICY);
+	CHECK_INT(refused(&s.d, EPD_VIA_TCP), EPD_REFUSED_UNNAMED);
 	done();
 }
 
@@ -770,7 +777,7 @@ TEST(caps_of_the_contract)
 	done();
 }
 
-/* ---- the whole charge ---- */
+/* ---- V8: the whole charge ---- */
 
 TEST(charge_of_a_staged_plan_is_whole)
 {
@@ -884,6 +891,62 @@ TEST(a_changed_dependency_is_told)
 	h = g;
 	h.health[EPD_VIA_RDMA]++;
 	CHECK(!epd_plan_stale(&s.d.plan[0], &h));
+	done();
+}
+
+/* ---- ids ---- */
+
+TEST(parents_and_attempts_have_ids)
+{
+	CHECK_INT(staged(), 1);
+	s.i.parent = 4711;
+	s.config.contract.allows |= EPD_MAY_RECOMPUTE;
+	CHECK_INT(decide(&s), 1);
+	CHECK_INT(s.d.plan[0].parent, 4711);
+	CHECK_INT(s.d.plan[0].id, 100);
+	CHECK_INT(s.d.plan[0].attempt, 1);
+	CHECK_INT(epd_plan_check(s.p, &s.d.plan[0], &s.why), 0);
+	done();
+	/* Each that may be tried has a number and is an attempt of its own. */
+	set_up(&s, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_SHM, EPD_VIA_COPY, 0);
+	s.i.there.machine = 1;
+	s.i.parent = 4711;
+	for (s.i.index = 0; s.i.index < 3; s.i.index++) {
+		CHECK_INT(decide(&s), 4 - s.i.index);
+		for (int n = 0; n < s.d.n; n++) {
+			CHECK_INT(s.d.plan[n].parent, 4711);
+			CHECK_INT(s.d.plan[n].id, 100 + (uint64_t)n);
+			CHECK_INT(s.d.plan[n].attempt, s.i.index + n + 1);
+		}
+	}
+	done();
+}
+
+/* ---- notification, cancel ---- */
+
+TEST(notification_and_cancel_are_of_the_capability)
+{
+	static const char *const text = "backends: { tcp: { notify: false, "
+	    "cancel: false }, rdma: { cancel: true } }\n"
+	    "from: host@a\nto: host@b\nbytes: 1M\n";
+	static const uint32_t both = EPD_CAN_NOTIFY | EPD_CAN_CANCEL;
+	static struct epd_scenario x;
+	struct epd_legacy l;
+
+	set_up(&s, EPD_VIA_TCP, EPD_VIA_RDMA, EPD_VIA_SHM, 0);
+	CHECK_INT(decide(&s), 2);
+	CHECK_INT(epd_planner_capability(s.p, EPD_VIA_TCP)->flags & both, both);
+	CHECK_INT(epd_planner_capability(s.p, EPD_VIA_RDMA)->flags & both,
+	    EPD_CAN_NOTIFY);
+	CHECK_INT(epd_planner_capability(s.p, EPD_VIA_SHM)->flags & both, 0);
+	done();
+	epd_scenario_default(&x);
+	CHECK_INT(epd_scenario_parse(&x, epd_span_str(text), "x", &s.why), 0);
+	CHECK_INT(epd_scenario_make(&x, &s.p, &s.i, &l, &s.why), 0);
+	CHECK_INT(epd_planner_capability(s.p, EPD_VIA_TCP)->flags & both, 0);
+	CHECK_INT(epd_planner_capability(s.p, EPD_VIA_RDMA)->flags & both, both);
+	/* A transfer asks for neither, so no way is lost. */
+	CHECK_INT(epd_plan_decide(s.p, &x.how, &s.i, &s.d), 2);
 	done();
 }
 

@@ -55,6 +55,7 @@ done(void)
 	s.p = NULL;
 }
 
+/* V16 */
 TEST(direct_between_gpus_read_and_write)
 {
 	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
@@ -73,6 +74,7 @@ TEST(direct_between_gpus_read_and_write)
 	}
 }
 
+/* V17 */
 TEST(tcp_between_hosts_is_the_fallback)
 {
 	cluster();
@@ -90,6 +92,7 @@ TEST(tcp_between_hosts_is_the_fallback)
 	done();
 }
 
+/* V18 */
 TEST(staged_between_gpus_with_the_direct_backend_disabled)
 {
 	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
@@ -119,6 +122,7 @@ TEST(staged_between_gpus_with_the_direct_backend_disabled)
 	}
 }
 
+/* V19 */
 TEST(one_rail_down)
 {
 	cluster();
@@ -160,6 +164,7 @@ TEST(a_policy_may_name_rails_that_are_not_there)
 	done();
 }
 
+/* V20 */
 TEST(credits_on_and_off)
 {
 	cluster();
@@ -180,6 +185,7 @@ TEST(credits_on_and_off)
 	done();
 }
 
+/* V21 */
 TEST(foreground_and_background_have_pools_of_their_own)
 {
 	cluster();
