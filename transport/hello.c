@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/said.h"
 #include "transport/who.h"
 
 enum {
@@ -25,15 +26,10 @@ enum {
 int
 epd_hello_refused(struct epd_why *why, int rc, struct epd_span words)
 {
-	const char *p = words.p;
 	struct epd_why text;
-	size_t n = words.n < sizeof text.text - 1 ? words.n :
-	    sizeof text.text - 1;
 
-	for (size_t i = 0; i < n; i++)
-		text.text[i] = p[i] >= ' ' && p[i] < 127 ? p[i] : '?';
-	text.text[n] = '\0';
-	return epd_why(why, rc, "%s", n ? text.text : epd_strerror(rc));
+	return epd_why(why, rc, "%s", epd_said(text.text, sizeof text.text,
+	    words) ? text.text : epd_strerror(rc));
 }
 
 /* A frame as it may be before anybody is known; body holds EPD_FRAME_STRANGER. */
@@ -121,10 +117,11 @@ look_at_server(int fd, const struct epd_address *at, const struct epd_peer *peer
     int asks, struct epd_why *why)
 {
 	uid_t uid;
+	pid_t pid;
 	int rc;
 
 	if (at->scheme == EPD_AT_UNIX) {
-		if ((rc = epd_who_unix(fd, &uid)))
+		if ((rc = epd_who_unix(fd, &uid, &pid)))
 			return rc;
 		return uid == geteuid() || uid == 0 ? 0 : epd_why(why, EPD_EAUTH,
 		    "%.100s is served by another user", at->path);

@@ -10,7 +10,8 @@
  * region, one way, this one queue pair and that long.  Keys are never shown.
  *
  * A rail is one thread's.  Deadlines are ns of the boot clock.  A rail that failed
- * once only fails: EPD_EPEER.  No call but those with a deadline waits.
+ * once only fails: EPD_EPEER.  No call but those with a deadline waits, and those end
+ * with -ECANCELED when they are called off (base/stop.h), the rail with them.
  */
 #ifndef TRANSPORT_RAIL_H
 #define TRANSPORT_RAIL_H

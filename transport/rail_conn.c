@@ -18,7 +18,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "transport/rail_in.h"
+
+/* So often somebody who may be called off asks whether he was. */
+static const uint64_t LOOK_NS = 50000000;
 
 int
 rail_poll(const int fd[3], uint64_t deadline_ns)
@@ -28,17 +32,20 @@ rail_poll(const int fd[3], uint64_t deadline_ns)
 		{ .fd = fd[1], .events = POLLIN },
 		{ .fd = fd[2], .events = POLLRDHUP },
 	};
+	uint64_t left, slice;
 	int bits = 0, n;
 
 	do {
 		const uint64_t now = epd_clock_boot_ns();
-		const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-		const struct timespec t = {
-			(time_t)(left / 1000000000), (long)(left % 1000000000),
-		};
 
-		n = ppoll(p, 3, &t, NULL);
-	} while (n < 0 && errno == EINTR);
+		left = deadline_ns > now ? deadline_ns - now : 0;
+		slice = left > LOOK_NS && epd_is_heeding() ? LOOK_NS : left;
+		/* Who only looks does not wait, and so is not called off. */
+		if (left && epd_is_stopped())
+			return -ECANCELED;
+		n = ppoll(p, 3, &(struct timespec){ (time_t)(slice / 1000000000),
+		    (long)(slice % 1000000000) }, NULL);
+	} while ((n < 0 && errno == EINTR) || (n == 0 && slice < left));
 	if (n < 0)
 		return -errno;
 	for (int i = 0; i < 3; i++)

@@ -91,6 +91,7 @@ int rail_event(struct rdma_event_channel *events, int tether,
 /*
  * Till one of fds can be read: its bit; of -1 there is none.  The last one is the
  * tether, whose hang-up alone counts.
+ * Fails: EPD_ETIMEOUT, -ECANCELED (base/stop.h; not of a deadline that is over), -errno.
  */
 int rail_poll(const int fd[3], uint64_t deadline_ns);
 

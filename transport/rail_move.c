@@ -233,7 +233,8 @@ epd_rail_wait(struct epd_rail *r, struct epd_piece_done *done, int max,
 		if (rc == EPD_ETIMEOUT)
 			return epd_why(why, rc, "no move has ended in time");
 		if (rc < 0)
-			rail_break(r, EPD_EPEER, "RDMA: %s", epd_strerror(rc));
+			rail_break(r, rc == -ECANCELED ? rc : EPD_EPEER,
+			    "RDMA: %s", epd_strerror(rc));
 		armed = 0;
 	}
 }

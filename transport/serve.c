@@ -18,7 +18,10 @@
 #include "transport/hello.h"
 #include "transport/who.h"
 
-enum { KEPT = 1 << 16 };		/* of a buffer between questions */
+enum {
+	KEPT = 1 << 16,			/* of a buffer between questions */
+	OVER = 1,			/* the guest has no more of them */
+};
 
 static uint64_t
 in_ms(uint64_t ms)
@@ -220,26 +223,40 @@ dispatch(struct epd_serve *c, const struct epd_frame *f)
 	}
 }
 
-/* One question: it may be long in coming, but not once it has begun. */
+/* Wait for a question: it may be long in coming, but not once it has begun. */
 static int
-serve_one(struct epd_serve *c)
+read_head(struct epd_serve *c, uint8_t head[EPD_FRAME])
 {
 	const struct epd_server_common *s = epd_server_common(c->server);
-	uint8_t head[EPD_FRAME];
-	struct epd_frame f;
-	uint64_t deadline;
+	ssize_t got;
 	int rc;
 
 	if (c->in.at == c->in.n) {
 		rc = epd_stream_flush(&c->in, epd_serve_deadline(c, 0));
-		if (!rc)
-			rc = epd_stream_poll(c->in.fd, POLLIN,
-			    in_ms(s->o.idle_ms));
 		if (rc)
 			return rc;
+		rc = epd_stream_poll(c->in.fd, POLLIN, in_ms(s->o.idle_ms));
+		if (rc)
+			return rc == EPD_EPEER ? OVER : rc;
 	}
-	deadline = epd_serve_deadline(c, 0);
-	rc = epd_stream_read(&c->in, head, sizeof head, EPD_STREAM, deadline);
+	got = epd_stream_take(&c->in, head, EPD_FRAME, EPD_STREAM);
+	if (got == EPD_EPEER)
+		return OVER;
+	if (got < 0 && got != -EAGAIN)
+		return (int)got;
+	if (got < 0)
+		got = 0;
+	return epd_stream_read(&c->in, head + got, EPD_FRAME - (size_t)got,
+	    EPD_STREAM, epd_serve_deadline(c, 0));
+}
+
+static int
+serve_one(struct epd_serve *c)
+{
+	uint8_t head[EPD_FRAME];
+	struct epd_frame f;
+	int rc = read_head(c, head);
+
 	if (rc)
 		return rc;
 	if (epd_frame_unpack(&f, head) || f.flags & EPD_FRAME_ANSWER)
@@ -261,14 +278,15 @@ serve_one(struct epd_serve *c)
 
 /* Whose it is, where that counts instead of a key. */
 static int
-look(const struct epd_serve *c, int asks)
+look(const struct epd_serve *c, int asks, pid_t *near)
 {
 	uid_t uid;
 	int rc;
 
+	*near = 0;
 	if (asks)
 		return 0;
-	rc = c->scheme == EPD_AT_UNIX ? epd_who_unix(c->in.fd, &uid) :
+	rc = c->scheme == EPD_AT_UNIX ? epd_who_unix(c->in.fd, &uid, near) :
 	    epd_who_loopback(c->in.fd, &uid);
 	if (rc)
 		return EPD_EAUTH;
@@ -284,7 +302,8 @@ begin(struct epd_serve *c)
 	const int asks = c->scheme == EPD_AT_TCP && s->key.n;
 	struct epd_why why = { "" };
 	struct epd_hello h;
-	int rc = look(c, asks);
+	pid_t near;
+	int rc = look(c, asks, &near);
 
 	if (rc) {
 		epd_hello_refuse(c->in.fd, rc, "only the server's own user is "
@@ -301,8 +320,7 @@ begin(struct epd_serve *c)
 		    "the server has as many guests as it may", deadline);
 		return rc;
 	}
-	rc = s->host.begin(s->host.arg, c->scheme == EPD_AT_UNIX,
-	    &c->guest, &why);
+	rc = s->host.begin(s->host.arg, near, &c->guest, &why);
 	if (rc) {
 		c->guest = NULL;
 		epd_hello_answer(&c->in, &c->auth, &h, rc < 0 ? rc : EPD_EPEER,
@@ -346,7 +364,7 @@ epd_serve_thread(void *arg)
 	if (rc == EPD_ETIMEOUT) {
 		epd_server_count(&s->counts.late, 1);
 		epd_count(s->o.metrics, EPD_M_TRANSFER_TIMEOUTS, 1);
-	} else if (!begun || rc != EPD_EPEER) {
+	} else if (!begun || (rc != EPD_EPEER && rc != OVER)) {
 		epd_server_count(&s->counts.refused, 1);
 	}
 	epd_log(&s->o.log, "op=%s guest=%llu rc=%s", begun ? "guest_end" :

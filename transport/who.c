@@ -21,7 +21,7 @@
 enum { ESTABLISHED = 1 };
 
 int
-epd_who_unix(int fd, uid_t *out)
+epd_who_unix(int fd, uid_t *out, pid_t *pid)
 {
 	struct ucred cred;
 	socklen_t n = sizeof cred;
@@ -29,6 +29,7 @@ epd_who_unix(int fd, uid_t *out)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n))
 		return -errno;
 	*out = cred.uid;
+	*pid = cred.pid;
 	return 0;
 }
 

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-/* Fails: -errno. */
-int epd_who_unix(int fd, uid_t *out);
+/* And which process it was when it connected; 0: none that is seen from here.  Fails: -errno. */
+int epd_who_unix(int fd, uid_t *out, pid_t *pid);
 /*
  * Of a connection over loopback, as the kernel's table has it.
  * Fails: -ENOENT (it is not there, or its process has let go of it), -errno.

@@ -7,6 +7,7 @@
 #define EPD_BASE_HOST_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/span.h"
@@ -43,10 +44,11 @@ struct epd_guest;
 struct epd_host {
 	void *arg;
 	/*
-	 * near: a process of this user's, on this machine, by its own account.
+	 * near: the process that connected, if it is of this user's and on this machine,
+	 * as the kernel has it; else 0.
 	 * Fails: any; the peer is told and let go.
 	 */
-	int (*begin)(void *arg, int near, struct epd_guest **out,
+	int (*begin)(void *arg, pid_t near, struct epd_guest **out,
 	    struct epd_why *why);
 	void (*end)(struct epd_guest *g);	/* all its windows are gone too */
 	/*

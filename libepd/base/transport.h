@@ -10,7 +10,8 @@
  * until it is shut, its link is closed or the peer dies.
  *
  * All times are absolute, in ns of the boot clock, and every call that may wait has
- * one.  A link is one thread's.  Past a failure other than one of a call's answer
+ * one.  A wait that is called off (base/stop.h) is -ECANCELED and a failure of the link.
+ * A link is one thread's.  Past a failure other than one of a call's answer
  * or of a single move a link only fails: it is closed and another one opened.
  */
 #ifndef EPD_BASE_TRANSPORT_H
@@ -64,9 +65,17 @@ struct epd_transport {
 	 */
 	int (*wait)(struct epd_link *l, struct epd_piece_done *done, int max,
 	    uint64_t deadline_ns, struct epd_why *why);
-	/* Call one off: it is told done, with -ECANCELED unless it was sooner.  NULL: cannot. */
+	/*
+	 * Call one off: it is told done, with -ECANCELED unless it was sooner.  NULL: what
+	 * was begun goes on till it ends or the link is closed, after which it touches
+	 * nothing here: who does not want it any more closes the link.
+	 */
 	int (*cancel)(struct epd_link *l, uint64_t tag);
-	/* The stretch that offset lies in, from there on.  NULL, EPD_EUNSUPPORTED: it is not this machine's. */
+	/*
+	 * The stretch that offset lies in, from there on.  EPD_EUNSUPPORTED: it is in no
+	 * file.  NULL: the peer is, or may be, another machine, and its bytes are had by
+	 * moves alone.
+	 */
 	int (*map)(struct epd_link *l, uint64_t window, uint64_t offset,
 	    struct epd_stretch *out, struct epd_why *why);
 	/* Done with it; what was written and not acknowledged by a call is gone. */

@@ -3,7 +3,8 @@
  *
  * What comes is not believed: the picture's bytes give its fingerprint again; meta
  * and blob agree to the byte on what they are of.  Whether the rows are what the
- * encoder would give only encoding again can tell.
+ * encoder would give only encoding again can tell, so of who is not trusted they are
+ * not kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -176,18 +177,23 @@ write_all(struct epd_features *c, const struct epd_name *fp,
 
 int
 epd_feature_take_parts(struct epd_features *c, const struct epd_name *fp,
-    const struct epd_span part[EPD_PARTS], struct epd_why *why)
+    const struct epd_span part[EPD_PARTS], int trusted, struct epd_why *why)
 {
+	const struct epd_span picture[EPD_PARTS] = {
+		[EPD_PART_PIX] = part[EPD_PART_PIX] };
 	int rc = check(fp, part, why);
 
 	if (rc < 0)
 		return rc;
+	if (!trusted && !picture[EPD_PART_PIX].n)
+		return epd_why(why, EPD_ENOTHING, "rows of a peer's that is not "
+		    "trusted are not kept, and no picture came with them");
 	rc = epd_lock_share(c->busy, EPD_FEATURE_BUSY_MS);
 	if (rc < 0)
 		return rc;
 	rc = epd_feature_has(c, fp, EPD_HAS_META);
 	if (rc == 0)
-		rc = write_all(c, fp, part);
+		rc = write_all(c, fp, trusted ? part : picture);
 	epd_lock_drop(c->busy);
 	return rc > 0 ? 0 : rc;
 }

@@ -32,13 +32,21 @@ void epd_feature_close_parts(struct epd_feature_files *f);
  * Commit what came; a part of no bytes is not there.  Each must be whole, of fp, and
  * say the same of it as the others; a picture must be the one that fp names, which
  * only meta can tell.  A pair that is there already, and a picture, is left alone.
- * Fails: EPD_ECORRUPT, EPD_EKIND, -errno: nothing is kept.
+ * trusted: whoever sent it may be believed that the rows are the encoder's; else they
+ * are not kept, and the picture alone is, to be encoded when they are needed.
+ * Fails: EPD_ECORRUPT, EPD_EKIND, EPD_ENOTHING (rows that are not kept, and no
+ * picture), -errno: nothing is kept.
  */
 int epd_feature_take_parts(struct epd_features *c, const struct epd_name *fp,
-    const struct epd_span part[EPD_PARTS], struct epd_why *why);
+    const struct epd_span part[EPD_PARTS], int trusted, struct epd_why *why);
+/* What there is of one, and what a store tells a peer that has it. */
+enum {
+	EPD_FEATURE_NONE, EPD_FEATURE_PICTURE, EPD_FEATURE_ALL,
+	EPD_FEATURE_NO_ROWS,	/* to a peer: nothing, and its rows would not be kept */
+};
 /*
- * 2: a pair of fp is there; 1: only a picture, as whoever died between the two left
- * it, or as is left of what was evicted; 0, -errno.
+ * ALL: a pair of fp is there; PICTURE: only that, as whoever died between the two left
+ * it, or as is left of what was evicted; NONE, -errno.
  */
 int epd_feature_is_there(struct epd_features *c, const struct epd_name *fp);
 

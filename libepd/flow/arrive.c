@@ -1,6 +1,10 @@
 /*
  * arrive.c - pages land where they will stay: in a run that has no name yet.  Packed
  * ones land in memory of our own first.
+ *
+ * What has not come yet takes nothing from others: room is made in the tier when all
+ * has, before the run gets its name.  Until then the run's bytes are above the cap, as
+ * many as who asks for them is granted.
  */
 #include <errno.h>
 #include <string.h>
@@ -60,20 +64,52 @@ check(const struct epd_arrival *x, const struct epd_pages_ask *a,
 
 /* The tier's cap bounds what anybody may ask for. */
 static int
-make_room(struct epd_arrival *x, struct epd_why *why)
+fits(const struct epd_arrival *x, struct epd_why *why)
 {
 	const uint64_t cap = epd_memory_cap(x->s->memory);
+
+	return x->n <= cap / x->shape.bytes ? 0 :
+	    epd_why(why, EPD_ETOOBIG, "%u pages of %llu bytes: the memory tier "
+	    "holds %llu", x->n, (unsigned long long)x->shape.bytes,
+	    (unsigned long long)cap);
+}
+
+/* Others give way to what has come. */
+static int
+make_room(const struct epd_arrival *x)
+{
 	struct epd_memory_fit fit;
+	const int rc = epd_memory_fit(x->s->memory, x->n * x->shape.bytes, NULL,
+	    NULL, &fit, NULL);
+
+	return rc == 0 && fit.over ? -ENOSPC : rc;
+}
+
+/* The file system is full below the cap: 1, some went for one page; 0, nothing did. */
+static int
+squeeze(const struct epd_arrival *x)
+{
+	struct epd_memory *m = x->s->memory;
+	const uint64_t cap = epd_memory_cap(m);
+	struct epd_memory_fit fit = {0};
+	uint64_t used = 0;
+	int rc = epd_memory_used(m, &used);
+
+	if (rc == 0)
+		rc = epd_memory_fit(m, (cap > used ? cap - used : 0) +
+		    x->shape.bytes, NULL, NULL, &fit, NULL);
+	return rc < 0 ? rc : fit.runs > 0;
+}
+
+static int
+add_page(struct epd_arrival *x, void **page)
+{
 	int rc;
 
-	if (x->n > cap / x->shape.bytes)
-		return epd_why(why, EPD_ETOOBIG, "%u pages of %llu bytes: the "
-		    "memory tier holds %llu", x->n,
-		    (unsigned long long)x->shape.bytes,
-		    (unsigned long long)cap);
-	rc = epd_memory_fit(x->s->memory, x->n * x->shape.bytes, NULL, NULL,
-	    &fit, why);
-	return rc == 0 && fit.over ? -ENOSPC : rc;
+	do
+		rc = epd_run_add(x->run, page);
+	while (rc == -ENOSPC && squeeze(x) > 0);
+	return rc;
 }
 
 static int
@@ -81,7 +117,7 @@ room(struct epd_arrival *x, const struct epd_pages_ask *a, struct epd_why *why)
 {
 	uint64_t at = 0, total = 0;
 	uint32_t k = 0;
-	int rc = make_room(x, why);
+	int rc = fits(x, why);
 
 	for (uint32_t i = 0; x->codec && i < a->n; i++)
 		total += a->page[i].there ? a->page[i].bytes : 0;
@@ -101,7 +137,7 @@ room(struct epd_arrival *x, const struct epd_pages_ask *a, struct epd_why *why)
 
 		if (!p->there)
 			continue;
-		if ((rc = epd_run_add(x->run, x->page + k)) < 0)
+		if ((rc = add_page(x, x->page + k)) < 0)
 			break;
 		x->entry[k] = p->entry;
 		if (a->as)
@@ -219,6 +255,8 @@ epd_arrival_keep(struct epd_arrival *x, int trusted, uint64_t *run,
 		}
 	if (rc < 0 || (rc = epd_run_id(&id)) < 0)
 		return rc;
+	if ((rc = make_room(x)) < 0)
+		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
 	if (!trusted || x->codec)
 		epd_run_given(x->run);
 	rc = epd_run_publish(x->run, id, x->entry, (long)x->n);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/said.h"
 #include "flow/ask.h"
 
 enum { REF = EPD_NAME + 4 + 8, PAGE = REF + 8 + 8 + 1 };
@@ -80,6 +81,7 @@ epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f)
 	epd_pack_u64(b, f->credits.bytes);
 	epd_pack_u32(b, f->credits.slots);
 	epd_pack_u32(b, f->credits.staging);
+	epd_pack_u64(b, f->most);
 }
 
 int
@@ -90,6 +92,7 @@ epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f)
 	f->credits.bytes = epd_unpack_u64(c);
 	f->credits.slots = epd_unpack_u32(c);
 	f->credits.staging = epd_unpack_u32(c);
+	f->most = epd_unpack_u64(c);
 	return ended(c);
 }
 
@@ -250,6 +253,14 @@ epd_half_ask_pack(struct epd_buf *b, const struct epd_half_ask *a)
 	epd_pack_u64(b, a->timeout_ms);
 }
 
+/* It is kept in the log, and shown wherever that is. */
+static void
+take_reason(struct epd_cur *c, char out[256])
+{
+	if (epd_ask_take_str(c, out, 256) == 0)
+		epd_said(out, 256, epd_span_str(out));
+}
+
 int
 epd_half_ask_unpack(struct epd_cur *c, struct epd_half_ask *a)
 {
@@ -262,7 +273,7 @@ epd_half_ask_unpack(struct epd_cur *c, struct epd_half_ask *a)
 	a->lsn = epd_unpack_u64(c);
 	a->state = epd_unpack_u32(c);
 	a->version = epd_unpack_u32(c);
-	(void)epd_ask_take_str(c, a->reason, sizeof a->reason);
+	take_reason(c, a->reason);
 	h->target = epd_unpack_u32(c) != 0;
 	h->phase = (enum epd_phase)epd_unpack_u32(c);
 	h->state = epd_unpack_u32(c);

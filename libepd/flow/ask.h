@@ -38,6 +38,7 @@ enum {
 struct epd_node_facts {
 	uint8_t uuid[16];
 	struct epd_credits credits;
+	uint64_t most;			/* bytes of credit that it has in all */
 };
 /* party: random, one for all links of a peer's that belong together. */
 void epd_ask_node_pack(struct epd_buf *b, const char *tenant,
@@ -47,7 +48,6 @@ void epd_node_facts_pack(struct epd_buf *b, const struct epd_node_facts *f);
 int epd_node_facts_unpack(struct epd_cur *c, struct epd_node_facts *f);
 
 int epd_ask_no_answer(struct epd_why *why);	/* what came is none: EPD_EPEER */
-
 /* Strings: u32 length without a NUL, bytes; at most max - 1. */
 void epd_ask_str(struct epd_buf *b, const char *s);
 int epd_ask_take_str(struct epd_cur *c, char *out, size_t max);

@@ -417,7 +417,7 @@ epd_pages_fetch(struct epd_node *n, const struct epd_workflow *to,
 	for (uint32_t at = 0; rc == 0 && at < a->n; at += k) {
 		struct epd_pages_ask part = *a;
 
-		k = epd_pages_batch(a, at);
+		k = epd_pages_batch(a, at, UINT64_MAX);
 		part.page = a->page + at;
 		part.n = k;
 		part.as = a->as ? a->as + at : NULL;

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/key.h"
-#include "base/stop.h"
 #include "flow/prospect.h"
 
 #define MS UINT64_C(1000000)
@@ -177,7 +176,8 @@ tell_waiting(struct epd_node *n, const struct epd_why *why, uint64_t now,
 
 	if (!n->lost_ns)
 		n->lost_ns = now;
-	if (n->told || !l->fn || now - n->lost_ns < TOLD_NS)
+	if (n->told || !l->fn || now - n->lost_ns < TOLD_NS ||
+	    now >= deadline_ns)
 		return;
 	n->told = 1;
 	snprintf(text, sizeof text, "%s: %s; it is tried again for %llu s",
@@ -191,17 +191,12 @@ static int
 again(struct epd_node *n, enum epd_backend b, int rc, uint64_t *wait_ns,
     uint64_t deadline_ns, const struct epd_why *why)
 {
-	const uint64_t now = epd_clock_boot_ns();
-	uint64_t ns = *wait_ns ? *wait_ns : 10 * MS;
-
 	epd_node_failed(n, b, rc);
-	if (rc != EPD_EPEER || epd_is_stopped() || now >= deadline_ns)
+	if (rc != EPD_EPEER)
 		return 0;
-	tell_waiting(n, why, now, deadline_ns);
-	if (ns > (deadline_ns - now) / 4)
-		ns = (deadline_ns - now) / 4 + 1;
-	epd_clock_sleep_ns(ns);
-	*wait_ns = ns < 200 * MS ? ns * 2 : 200 * MS;
+	tell_waiting(n, why, epd_clock_boot_ns(), deadline_ns);
+	if (!epd_back_off(wait_ns, deadline_ns))
+		return 0;
 	epd_count(n->here->metrics, EPD_M_TRANSFER_RETRIES, 1);
 	return 1;
 }

@@ -251,7 +251,7 @@ epd_prospect_size(struct epd_prospect_size *out, const struct epd_store *here,
 	if (codec)
 		each = codec->bound(v->state->kv_type, each /
 		    (v->state->kv_type ? 2 : 4));
-	first = epd_pages_batch(&a, 0);
+	first = epd_pages_batch(&a, 0, UINT64_MAX);
 	*out = (struct epd_prospect_size){ .pages = pages,
 	    .bytes = pages * each, .first = first * each,
 	    .batches = (pages + first - 1) / first };

@@ -18,8 +18,15 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 		.policy = policy, .op = op, .bytes = bytes, .tokens = tokens,
 		.deadline_ns = deadline_ns,
 	};
-	const int rc = epd_prospect_make(&r.way, &a, why);
+	int rc;
 
+	/* To wait for it would be to wait for the deadline. */
+	if (op == EPD_OP_WRITE && bytes > epd_node_facts(n)->most)
+		return epd_why(why, EPD_ETOOBIG, "%s: %llu bytes have to be "
+		    "there at once, and it never grants more than %llu",
+		    epd_node_address(n), (unsigned long long)bytes,
+		    (unsigned long long)epd_node_facts(n)->most);
+	rc = epd_prospect_make(&r.way, &a, why);
 	if (rc < 0)
 		return rc;
 	*out = r;
@@ -52,6 +59,8 @@ look_at_ways(struct epd_route *r, int32_t index, struct epd_operations *out)
 	*out = *epd_node_operations(r->n);
 	if (index > r->passed && r->failed)
 		r->given_up |= UINT32_C(1) << r->failed;
+	if (index < r->passed)
+		r->given_up = 0;
 	r->passed = index;
 	/* A hint is a wish: what it names has failed. */
 	if (r->way.mode == EPD_PLAN_ENFORCED && !r->policy->strict &&
@@ -66,6 +75,23 @@ look_at_ways(struct epd_route *r, int32_t index, struct epd_operations *out)
 			out->of[b].observed_at_ns = r->way.intent.now_ns;
 			out->of[b].valid_for_ns = UINT64_C(60000000000);
 		}
+}
+
+/*
+ * Where no way is left, one that has failed of late is better than none: what this
+ * store saw of it is no more than a while ago, and the peer may be back.
+ */
+static int
+forgive(const struct epd_route *r, struct epd_operations *how)
+{
+	int n = 0;
+
+	for (int b = 1; b < EPD_VIA_COUNT; b++)
+		if (how->of[b].health == EPD_DOWN && !(r->given_up >> b & 1)) {
+			how->of[b].health = EPD_DEGRADED;
+			n++;
+		}
+	return n;
 }
 
 int
@@ -90,6 +116,10 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 	look_at_ways(r, index, &how);
 	rc = epd_plan_choose(r->way.mode, r->way.planner, &r->way.legacy, &how,
 	    &r->way.intent, out, other, &seen);
+	if (rc == EPD_ENOPLAN && r->way.mode == EPD_PLAN_ENFORCED &&
+	    !r->policy->strict && forgive(r, &how))
+		rc = epd_plan_choose(r->way.mode, r->way.planner,
+		    &r->way.legacy, &how, &r->way.intent, out, NULL, &seen);
 	epd_free(other);
 	epd_count(m, EPD_M_PLANS_COMPARED, seen.compared);
 	epd_count(m, EPD_M_PLANS_DIFFER, seen.compared - seen.equal);

@@ -21,6 +21,7 @@ struct epd_route {
 /*
  * Of bytes to be moved by a policy, till deadline_ns.  tokens that can be computed in
  * their stead, at the rate that this store has seen; 0: they cannot.
+ * Fails: EPD_ETOOBIG (more than the peer ever grants), EPD_EUSAGE, -ENOMEM.
  */
 int epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
     uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
@@ -36,7 +37,11 @@ void epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
 /* One more carry is over. */
 void epd_transferred_add(struct epd_transferred *out,
     const struct epd_carried *c);
-/* How many of a's pages from `at` on are moved at a time: what breaks costs no more. */
-uint32_t epd_pages_batch(const struct epd_pages_ask *a, uint32_t at);
+/*
+ * How many of a's pages from `at` on are moved at a time: what breaks costs no more, and
+ * a receiver grants no more than most bytes.
+ */
+uint32_t epd_pages_batch(const struct epd_pages_ask *a, uint32_t at,
+    uint64_t most);
 
 #endif

@@ -124,7 +124,6 @@ ask_adopt(struct epd_node *n, const struct epd_pages_ask *a, const int *fd,
 
 	epd_ask_str(&b, a->workflow);
 	epd_buf_put(&b, a->uuid, sizeof a->uuid);
-	epd_pack_u32(&b, (uint32_t)getpid());
 	epd_pack_u32(&b, nfds);
 	for (uint32_t i = 0; i < nfds; i++)
 		epd_pack_u32(&b, (uint32_t)fd[i]);
@@ -238,7 +237,7 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 		struct epd_gift *g;
 
 		find.shape = a->shape;
-		k = epd_pages_batch(a, at);
+		k = epd_pages_batch(a, at, epd_node_facts(n)->most);
 		find.page = a->page + at;
 		find.n = k;
 		memcpy(find.codec, a->codec, sizeof find.codec);

@@ -45,10 +45,15 @@ epd_transferred_add(struct epd_transferred *out, const struct epd_carried *c)
 }
 
 uint32_t
-epd_pages_batch(const struct epd_pages_ask *a, uint32_t at)
+epd_pages_batch(const struct epd_pages_ask *a, uint32_t at, uint64_t most)
 {
+	const int packed = *a->codec && strcmp(a->codec, "none");
 	const uint64_t each = a->shape.bytes ? a->shape.bytes : 1;
 	uint64_t n = BATCH_BYTES / each;
+
+	/* What comes packed lies there twice. */
+	if (n > most / each / (packed ? 2 : 1))
+		n = most / each / (packed ? 2 : 1);
 
 	if (n < 1)
 		n = 1;

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "move/attempt.h"
+#include "move/backoff.h"
 
 enum { TRIES = 3, REPLANS = 16 };
-#define MS UINT64_C(1000000)
 
 struct journey {
 	const struct epd_carry *c;
@@ -17,29 +17,18 @@ struct journey {
 	int k;				/* which of its plans */
 	int32_t passed;			/* paths that failed */
 	uint32_t tries;			/* of this one */
+	uint32_t rounds;		/* that all paths failed in */
 	int failed;			/* what the last attempt failed by, or 0 */
 	uint64_t wait_ns;		/* before the next try */
 };
 
-/* Nothing a deadline's rest allows is slept longer than. */
-static void
-back_off(struct journey *j)
+/* Of a path before the next one; a second round is for a peer to come back in. */
+static uint32_t
+tries_of(const struct journey *j)
 {
-	const uint64_t now = epd_clock_boot_ns(), end = j->c->deadline_ns;
-	uint64_t ns = j->wait_ns ? j->wait_ns : 10 * MS;
-
-	j->wait_ns = ns < 500 * MS ? ns * 2 : 1000 * MS;
-	if (end <= now)
-		return;
-	if (ns > (end - now) / 4)
-		ns = (end - now) / 4;
-	for (const uint64_t till = now + ns; !epd_is_stopped(); ) {
-		const uint64_t at = epd_clock_boot_ns();
-
-		if (at >= till)
-			return;
-		epd_clock_sleep_ns(till - at < 20 * MS ? till - at : 20 * MS);
-	}
+	if (j->rounds)
+		return 1;
+	return j->c->tries ? j->c->tries : TRIES;
 }
 
 static enum epd_backend
@@ -79,12 +68,11 @@ decide(struct journey *j, struct epd_why *why)
 		if (rc != EPD_ENOPLAN || !lacks_credit(&j->d))
 			return rc < 0 ? rc : EPD_ENOPLAN;
 		epd_count(j->c->metrics, EPD_M_TRANSFER_NO_CREDIT, 1);
-		if (epd_is_stopped())
-			return epd_why(why, -ECANCELED, "called off");
-		if (epd_clock_boot_ns() >= j->c->deadline_ns)
-			return epd_why(why, EPD_ECREDIT, "the receiver grants "
-			    "too little");
-		back_off(j);
+		if (epd_back_off(&j->wait_ns, j->c->deadline_ns))
+			continue;
+		return epd_is_stopped() ?
+		    epd_why(why, -ECANCELED, "called off") :
+		    epd_why(why, EPD_ECREDIT, "the receiver grants too little");
 	}
 	if (backend_of(j->d.plan) != j->out->backend)
 		j->tries = 0;
@@ -127,7 +115,8 @@ is_final(int rc)
 	return rc == -ECANCELED || rc == -ENOMEM || rc == -ENOSPC ||
 	    rc == EPD_EUSAGE || rc == EPD_EPARTIAL || rc == EPD_ETOOBIG ||
 	    rc == EPD_ENOTHING || rc == EPD_ENOSTATE || rc == EPD_ESTATUS ||
-	    rc == EPD_EVERSION || rc == EPD_EUNSURE;
+	    rc == EPD_EVERSION || rc == EPD_EUNSURE || rc == EPD_EMODEL ||
+	    rc == EPD_EKIND;
 }
 
 static int
@@ -200,10 +189,9 @@ try_one(struct journey *j, struct epd_why *why)
 {
 	struct epd_plan plan = j->d.plan[j->k];
 	const uint64_t from = epd_clock_boot_ns(), bytes = j->out->bytes;
-	const uint32_t tries = j->c->tries ? j->c->tries : TRIES;
 	struct epd_attempt a = {
 		.c = j->c, .plan = &plan, .pieces = &j->pieces, .out = j->out,
-		.last = j->tries + 1 >= tries && j->k + 1 >= j->d.n,
+		.last = j->tries + 1 >= tries_of(j) && j->k + 1 >= j->d.n,
 	};
 	int rc;
 
@@ -220,29 +208,47 @@ try_one(struct journey *j, struct epd_why *why)
 	return rc;
 }
 
+/* Once more, after a wait; or what it failed by, where there is no time for one. */
+static int
+try_again(struct journey *j, int rc)
+{
+	if (!epd_back_off(&j->wait_ns, j->c->deadline_ns))
+		return rc;
+	j->out->retries++;
+	epd_count(j->c->metrics, EPD_M_TRANSFER_RETRIES, 1);
+	return 0;
+}
+
+/* All ways have failed, and the peer may be back in a moment: from the first on. */
+static int
+begin_round(struct journey *j, int rc, struct epd_why *why)
+{
+	if ((rc = try_again(j, rc)) < 0)
+		return rc;
+	j->rounds++;
+	j->passed = 0;
+	j->tries = 0;
+	return decide(j, why);
+}
+
 /* After a failure: the same path again, or the next.  0, or that there is none. */
 static int
-go_on(struct journey *j, int rc)
+go_on(struct journey *j, int rc, struct epd_why *why)
 {
-	const uint32_t tries = j->c->tries ? j->c->tries : TRIES;
-
 	if (is_final(rc) || epd_is_stopped())
 		return rc;
 	if (epd_clock_boot_ns() >= j->c->deadline_ns)
-		return rc == EPD_ECREDIT ? rc : EPD_ETIMEOUT;
+		return rc == EPD_ECREDIT || rc == EPD_EPEER ? rc : EPD_ETIMEOUT;
 	/* What is not granted yet may be later. */
-	if (rc == EPD_ECREDIT || (is_passing(rc) && ++j->tries < tries)) {
-		j->out->retries++;
-		epd_count(j->c->metrics, EPD_M_TRANSFER_RETRIES, 1);
-		back_off(j);
-		return 0;
-	}
+	if (rc == EPD_ECREDIT || (is_passing(rc) && ++j->tries < tries_of(j)))
+		return try_again(j, rc);
 	if (j->k + 1 >= j->d.n)
-		return rc;
+		return rc == EPD_EPEER ? begin_round(j, rc, why) : rc;
 	j->k++;
 	j->passed++;
 	j->tries = 0;
-	j->wait_ns = 0;
+	if (!j->rounds)
+		j->wait_ns = 0;
 	j->out->fallbacks++;
 	epd_count(j->c->metrics, EPD_M_TRANSFER_FALLBACKS, 1);
 	return 0;
@@ -263,7 +269,7 @@ travel(struct journey *j, struct epd_why *why)
 		rc = j->failed = try_one(j, why);
 		if (rc == 0)
 			return 0;
-		if ((rc = go_on(j, rc)) < 0)
+		if ((rc = go_on(j, rc, why)) < 0)
 			return rc;
 	}
 }

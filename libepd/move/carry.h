@@ -5,8 +5,7 @@
  * peer's window.  It is decided, reserved, and attempted; an attempt that fails is
  * made again, or the next path of the decision is taken, once what that rests on is
  * seen to be as it was, else it is decided anew.  A plan is not changed meanwhile: an
- * attempt has a copy with a number of its own, and what completes for an earlier one
- * counts for nothing.
+ * attempt has a copy with a number, and what completes for an earlier one is nothing.
  *
  *  1. The whole charge of a plan is reserved before anything is submitted, and given
  *     back before the next attempt.
@@ -15,6 +14,8 @@
  *  3. What has moved and was found whole is not moved again.
  *  4. Every wait ends by the deadline.  While bytes come it goes on; where none come,
  *     an attempt has half of the time that is left.
+ *  5. A path has some tries, then the next; if the last finds no peer they are gone
+ *     round again till the deadline (backoff.h).  What is refused for good ends it.
  */
 #ifndef EPD_MOVE_CARRY_H
 #define EPD_MOVE_CARRY_H

@@ -16,25 +16,21 @@ take_name(struct epd_cur *c, struct epd_name *fp)
 	return 0;
 }
 
-/* And nothing behind it. */
-static int
-take_only_name(struct epd_cur *c, struct epd_name *fp)
-{
-	const int rc = take_name(c, fp);
-
-	return rc == 0 && epd_cur_left(c) ? EPD_EFORMAT : rc;
-}
-
 static int
 answer_has(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer)
 {
 	struct epd_name fp;
-	int rc = take_only_name(c, &fp);
+	int rc = take_name(c, &fp);
 
+	if (rc == 0 && epd_cur_left(c))
+		rc = EPD_EFORMAT;
 	if (rc == 0)
 		rc = epd_feature_is_there(g->s->features, &fp);
 	if (rc < 0)
 		return rc;
+	/* Of who is not trusted a picture is all that is kept. */
+	if (!g->s->config.trust_peers)
+		rc = rc ? EPD_FEATURE_ALL : EPD_FEATURE_NO_ROWS;
 	epd_pack_u8(answer, (uint8_t)rc);
 	return 0;
 }
@@ -46,8 +42,14 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	struct epd_window *w = epd_window_new(EPD_WINDOW_FEATURE_OUT, EPD_PARTS);
 	uint64_t sum[EPD_PARTS] = { 0 };
 	struct epd_name fp;
-	int rc = w ? take_only_name(c, &fp) : -ENOMEM;
+	uint8_t summed = 0;
+	int rc = w ? take_name(c, &fp) : -ENOMEM;
 
+	if (rc == 0) {
+		summed = epd_unpack_u8(c);
+		rc = c->failed || epd_cur_left(c) || summed > 1 ? EPD_EFORMAT :
+		    0;
+	}
 	if (rc == 0)
 		rc = epd_feature_open_parts(g->s->features, &fp, &w->files);
 	if (rc < 0) {
@@ -61,8 +63,10 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		w->extent[w->n++] = (struct epd_extent){
 			.fd = w->files.fd[i], .bytes = w->files.bytes[i],
 		};
-		rc = epd_xxh3_64_file(w->files.fd[i], 0, w->files.bytes[i],
-		    sum + i);
+		/* It is as long as the file: not for who has been told them. */
+		if (summed)
+			rc = epd_xxh3_64_file(w->files.fd[i], 0,
+			    w->files.bytes[i], sum + i);
 	}
 	if (rc < 0) {
 		epd_window_free(g, w);
@@ -139,7 +143,8 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return epd_why(why, EPD_EFORMAT, "no such window");
 	for (int i = 0; i < EPD_PARTS; i++)
 		part[i] = epd_span(w->part[i], (size_t)w->part_bytes[i]);
-	rc = epd_feature_take_parts(g->s->features, &w->fp, part, why);
+	rc = epd_feature_take_parts(g->s->features, &w->fp, part,
+	    g->s->config.trust_peers, why);
 	if (rc == 0)
 		epd_pack_u64(answer, w->id);
 	return rc;

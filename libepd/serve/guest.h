@@ -26,12 +26,13 @@ struct epd_window {
 	uint64_t part_bytes[EPD_PARTS];
 	struct epd_name fp;
 	char workflow[EPD_WORKFLOW];
+	uint64_t unnamed;		/* bytes taken from the list of what is kept */
 };
 
-/* A run that a guest wrote and no record names yet. */
+/* A run that a guest wrote and no record names yet; 0: one it is about to write. */
 struct epd_kept {
 	char workflow[EPD_WORKFLOW];
-	uint64_t run;
+	uint64_t run, bytes;
 	const struct epd_guest *by;
 	uint8_t party[16];
 	struct epd_arrival *arrival;	/* marks its folder; NULL: the guest's mark does */
@@ -40,9 +41,21 @@ struct epd_kept_list {
 	pthread_mutex_t lock;
 	struct epd_kept *v;
 	size_t n, room;
+	uint64_t most;			/* bytes of them all: the tier's cap */
 };
-/* Fails: EPD_ECREDIT (too many), -ENOMEM: it is not kept. */
-int epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept);
+/*
+ * Room for one run of so many bytes, before it is written.  Fails: EPD_ETOOBIG (its party
+ * would have more than one may), EPD_ECREDIT (all would), -ENOMEM.
+ */
+int epd_kept_take(struct epd_kept_list *l, const struct epd_guest *g,
+    uint64_t bytes, struct epd_why *why);
+/* It is not written after all. */
+void epd_kept_give(struct epd_kept_list *l, const struct epd_guest *g,
+    uint64_t bytes);
+/* It is this run, of so many bytes, for which room was taken. */
+void epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept);
+/* Bytes that one party may have there: three quarters. */
+uint64_t epd_kept_share(const struct epd_kept_list *l);
 /* Whether one of the guest's party wrote it. */
 int epd_kept_has(struct epd_kept_list *l, const struct epd_guest *g,
     const char *workflow, uint64_t run);
@@ -55,7 +68,7 @@ void epd_kept_end(struct epd_kept_list *l, struct epd_guest *g);
 struct epd_guest {
 	struct epd_serving *of;
 	struct epd_store *s;
-	int near;			/* a process of this user's, on this machine */
+	pid_t near;			/* its process, if it is here and this user's; else 0 */
 	struct epd_window *window;
 	uint64_t next_id;
 	int met;			/* it said whose it is, and that is who is served */
@@ -77,7 +90,7 @@ void epd_window_enter(struct epd_guest *g, struct epd_window *w,
     struct epd_opened *out);
 struct epd_window *epd_window_find(struct epd_guest *g, uint64_t id);
 
-/* Bytes and a slot of the receiver's, whole or EPD_ECREDIT. */
+/* Bytes and a slot of the receiver's, whole or EPD_ECREDIT; EPD_ETOOBIG: never. */
 int epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why);
 void epd_serving_give(struct epd_serving *s, uint64_t bytes);
 void epd_serving_credits(struct epd_serving *s, struct epd_credits *out);

@@ -4,7 +4,8 @@
  *
  * 1. A guest's bytes of credit are taken before memory is, and given back with the
  *    window.
- * 2. What a guest wrote and no hand-off named goes with it (kept.c).
+ * 2. What a guest wrote and no hand-off named goes with it, and is bounded, of a party
+ *    and in all (kept.c).
  * 3. Nothing is answered before a guest said whose it is.
  */
 #include <errno.h>
@@ -12,11 +13,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/said.h"
 #include "serve/guest.h"
 
 struct epd_serving {
 	struct epd_serving_options o;
 	uint8_t uuid[16];
+	uint64_t most;			/* bytes that left began with */
 	pthread_mutex_t lock;		/* of what follows */
 	struct epd_credits left;
 	struct epd_kept_list kept;	/* with a lock of its own */
@@ -29,6 +32,10 @@ epd_serving_take(struct epd_serving *s, uint64_t bytes, struct epd_why *why)
 {
 	int rc = 0;
 
+	if (bytes > s->most)
+		return epd_why(why, EPD_ETOOBIG, "%llu bytes are more than the "
+		    "%llu it ever grants", (unsigned long long)bytes,
+		    (unsigned long long)s->most);
 	pthread_mutex_lock(&s->lock);
 	if (bytes > s->left.bytes)
 		rc = epd_why(why, EPD_ECREDIT, "%llu bytes are more than the "
@@ -95,6 +102,8 @@ epd_window_free(struct epd_guest *g, struct epd_window *w)
 		epd_free(w->part[i]);
 	if (w->charged)
 		epd_serving_give(g->of, w->charged);
+	if (w->unnamed)
+		epd_kept_give(&g->of->kept, g, w->unnamed);
 	epd_free(w->extent);
 	epd_free(w);
 }
@@ -139,7 +148,7 @@ gone(struct epd_guest *g, uint64_t id)
 /* ---- guests ---- */
 
 static int
-begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+begin(void *arg, pid_t near, struct epd_guest **out, struct epd_why *why)
 {
 	struct epd_serving *s = arg;
 	struct epd_store_options o = s->o.store;
@@ -216,6 +225,7 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	memcpy(g->party, party, sizeof g->party);
 	memcpy(f.uuid, g->s->uuid, 16);
 	epd_serving_credits(g->of, &f.credits);
+	f.most = g->of->most;
 	epd_node_facts_pack(answer, &f);
 	return 0;
 }
@@ -268,7 +278,7 @@ call(struct epd_guest *g, uint16_t verb, struct epd_span ask,
     struct epd_buf *out, struct epd_opened *opened, struct epd_why *why)
 {
 	const size_t had = out->n;
-	struct epd_why own = {{0}};
+	struct epd_why own = {{0}}, said;
 	int rc;
 
 	*opened = (struct epd_opened){ .id = 0 };
@@ -281,9 +291,11 @@ call(struct epd_guest *g, uint16_t verb, struct epd_span ask,
 		gone(g, opened->id);
 	*opened = (struct epd_opened){ .id = 0 };
 	out->n = had;
-	/* A sentence with a path in it is for this machine's log. */
+	/* It may have the guest's words in it. */
+	epd_said(said.text, sizeof said.text, epd_span_str(own.text));
 	epd_log(&g->s->log, "op=serve verb=%u result=%s why=\"%s\"", verb,
-	    epd_errlabel(rc), own.text);
+	    epd_errlabel(rc), said.text);
+	/* One that a path is in is not for him at all. */
 	return epd_why(why, rc, "%s", *own.text && !strchr(own.text, '/') ?
 	    own.text : epd_strerror(rc));
 }
@@ -312,6 +324,9 @@ epd_serving_new(struct epd_serving **out, struct epd_host *host,
 			.slots = o->slots ? o->slots : 64,
 			.staging = 16,
 		};
+		s->kept.most = epd_memory_cap(store->memory);
+		s->most = s->left.bytes < epd_kept_share(&s->kept) ?
+		    s->left.bytes : epd_kept_share(&s->kept);
 		pthread_mutex_init(&s->lock, NULL);
 		pthread_mutex_init(&s->kept.lock, NULL);
 	}

@@ -3,6 +3,7 @@
  *
  * They are the serving's, not one guest's: who writes pages over one link may have
  * them named over another of the same party.  They go with the guest that wrote them.
+ * Room for one is taken before a byte of it comes, so that nobody sends in vain.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,33 +12,104 @@
 #include "base/alloc.h"
 #include "serve/guest.h"
 
-enum { KEPT = 4096 };			/* of all guests together */
+/* Runs of all guests together, and of one party's. */
+enum { KEPT = 4096, KEPT_PARTY = 3072 };
+
+uint64_t
+epd_kept_share(const struct epd_kept_list *l)
+{
+	return l->most - l->most / 4;
+}
 
 static int
 is_it(const struct epd_kept *k, const char *workflow, uint64_t run)
 {
-	return k->run == run && !strcmp(k->workflow, workflow);
+	return run && k->run == run && !strcmp(k->workflow, workflow);
+}
+
+static int
+has_room(const struct epd_kept_list *l, const struct epd_guest *g,
+    uint64_t bytes, struct epd_why *why)
+{
+	uint64_t all = 0, own = 0;
+	size_t nown = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		all += l->v[i].bytes;
+		if (memcmp(l->v[i].party, g->party, sizeof g->party))
+			continue;
+		own += l->v[i].bytes;
+		nown++;
+	}
+	if (nown >= KEPT_PARTY || bytes > epd_kept_share(l) ||
+	    own > epd_kept_share(l) - bytes)
+		return epd_why(why, EPD_ETOOBIG, "%zu runs of %llu bytes that no "
+		    "hand-off names yet are this peer's: with %llu more it "
+		    "has too many", nown, (unsigned long long)own,
+		    (unsigned long long)bytes);
+	if (l->n >= KEPT || bytes > l->most || all > l->most - bytes)
+		return epd_why(why, EPD_ECREDIT, "peers have written as much "
+		    "that no hand-off names yet as they may together");
+	return 0;
 }
 
 int
-epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept)
+epd_kept_take(struct epd_kept_list *l, const struct epd_guest *g,
+    uint64_t bytes, struct epd_why *why)
 {
+	struct epd_kept k = { .bytes = bytes, .by = g };
 	void *p;
-	int rc = 0;
+	int rc;
 
+	memcpy(k.party, g->party, sizeof k.party);
 	pthread_mutex_lock(&l->lock);
-	if (l->n >= KEPT)
-		rc = EPD_ECREDIT;
-	else if (!(p = epd_grow(l->v, l->n, &l->room, sizeof *l->v)))
-		rc = -ENOMEM;
+	rc = has_room(l, g, bytes, why);
+	if (rc == 0 && !(p = epd_grow(l->v, l->n, &l->room, sizeof *l->v)))
+		rc = epd_why(why, -ENOMEM, "no memory");
 	if (rc == 0) {
 		l->v = p;
-		l->v[l->n] = *kept;
-		memcpy(l->v[l->n++].party, kept->by->party,
-		    sizeof kept->by->party);
+		l->v[l->n++] = k;
 	}
 	pthread_mutex_unlock(&l->lock);
 	return rc;
+}
+
+/* Where room was taken for it: any of as many bytes will do.  Under the lock. */
+static size_t
+taken(const struct epd_kept_list *l, const struct epd_guest *g, uint64_t bytes)
+{
+	size_t i = 0;
+
+	while (i < l->n && (l->v[i].run || l->v[i].by != g ||
+	    l->v[i].bytes != bytes))
+		i++;
+	return i;
+}
+
+void
+epd_kept_give(struct epd_kept_list *l, const struct epd_guest *g,
+    uint64_t bytes)
+{
+	size_t i;
+
+	pthread_mutex_lock(&l->lock);
+	if ((i = taken(l, g, bytes)) < l->n)
+		l->v[i] = l->v[--l->n];
+	pthread_mutex_unlock(&l->lock);
+}
+
+void
+epd_kept_add(struct epd_kept_list *l, const struct epd_kept *kept)
+{
+	size_t i;
+
+	pthread_mutex_lock(&l->lock);
+	if ((i = taken(l, kept->by, kept->bytes)) < l->n) {
+		memcpy(l->v[i].workflow, kept->workflow, sizeof kept->workflow);
+		l->v[i].run = kept->run;
+		l->v[i].arrival = kept->arrival;
+	}
+	pthread_mutex_unlock(&l->lock);
 }
 
 int
@@ -77,7 +149,8 @@ take(struct epd_kept_list *l, const char *workflow, uint64_t run,
 static void
 drop(struct epd_store *s, const struct epd_kept *k)
 {
-	epd_arrival_undo(s, k->workflow, k->run);
+	if (k->run)
+		epd_arrival_undo(s, k->workflow, k->run);
 	epd_arrival_free(k->arrival);
 }
 

@@ -132,6 +132,10 @@ write_window(struct epd_guest *g, const struct epd_pages_ask *a,
 	    epd_why(why, EPD_EFORMAT, "pages of no bytes");
 	if (rc == 0) {
 		w->charged = bytes;
+		rc = epd_kept_take(epd_serving_kept(g->of), g, bytes, why);
+	}
+	if (rc == 0) {
+		w->unnamed = bytes;
 		rc = epd_arrival_open(&w->arrival, g->s, a->workflow,
 		    g->s->codecs, a, why);
 	}
@@ -205,6 +209,7 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 	if (!w || !w->arrival)
 		return epd_why(why, EPD_EFORMAT, "no such window");
+	k.bytes = w->unnamed;
 	lead_nowhere(w);
 	rc = epd_arrival_keep(w->arrival, g->s->config.trust_peers, &k.run,
 	    why);
@@ -212,10 +217,8 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return rc;
 	k.arrival = w->arrival;
 	memcpy(k.workflow, w->workflow, sizeof w->workflow);
-	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0) {
-		epd_arrival_undo(g->s, k.workflow, k.run);
-		return epd_why(why, rc, "%s", epd_strerror(rc));
-	}
+	epd_kept_add(epd_serving_kept(g->of), &k);
+	w->unnamed = 0;
 	w->arrival = NULL;
 	epd_pack_u64(answer, k.run);
 	return 0;
@@ -223,15 +226,15 @@ answer_keep(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 
 /* ---- linking ---- */
 
-/* A file that a process has open, for reading; only if it is this user's and plain. */
+/* A file that the guest's process has open, for reading; only if it is this user's and plain. */
 static int
-open_anothers(uint32_t pid, uint32_t fd)
+open_anothers(pid_t pid, uint32_t fd)
 {
 	char path[48];
 	struct stat st;
 	int look, file;
 
-	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, fd);
+	snprintf(path, sizeof path, "/proc/%ld/fd/%u", (long)pid, fd);
 	/* What it is must be known before it is opened: it may be anything. */
 	if ((look = open(path, O_PATH | O_CLOEXEC)) < 0)
 		return -errno;
@@ -248,29 +251,46 @@ open_anothers(uint32_t pid, uint32_t fd)
 	return file;
 }
 
+/* An open file, linked under an id of ours. */
 static int
-adopt(struct epd_guest *g, const char *workflow, uint32_t pid, uint32_t fd,
-    uint64_t *run)
+link_run(struct epd_guest *g, const char *workflow, int file, uint64_t *run)
 {
-	struct epd_kept k = { .by = g };
+	struct epd_kept_list *l = epd_serving_kept(g->of);
 	const int dirfd = epd_guest_mark(g, workflow);
-	int file, rc;
+	struct epd_kept k = { .by = g };
+	struct stat st;
+	int rc;
 
 	if (dirfd < 0)
 		return dirfd;
-	if ((file = open_anothers(pid, fd)) < 0)
-		return file;
+	if (fstat(file, &st))
+		return -errno;
+	k.bytes = (uint64_t)st.st_size;
+	if ((rc = epd_kept_take(l, g, k.bytes, NULL)) < 0)
+		return rc;
 	rc = epd_run_id(&k.run);
 	if (rc >= 0)
 		rc = epd_run_adopt(file, dirfd, k.run);
-	close(file);
-	if (rc < 0)
+	if (rc < 0) {
+		epd_kept_give(l, g, k.bytes);
 		return rc;
+	}
 	memcpy(k.workflow, workflow, strlen(workflow) + 1);
-	if ((rc = epd_kept_add(epd_serving_kept(g->of), &k)) < 0)
-		epd_arrival_undo(g->s, workflow, k.run);
-	else
-		*run = k.run;
+	epd_kept_add(l, &k);
+	*run = k.run;
+	return 0;
+}
+
+static int
+adopt(struct epd_guest *g, const char *workflow, uint32_t fd, uint64_t *run)
+{
+	const int file = open_anothers(g->near, fd);
+	int rc;
+
+	if (file < 0)
+		return file;
+	rc = link_run(g, workflow, file, run);
+	close(file);
 	return rc;
 }
 
@@ -279,7 +299,7 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
     struct epd_why *why)
 {
 	struct epd_pages_ask a = { .n = 0 };
-	uint32_t pid, n;
+	uint32_t n;
 	int rc;
 
 	if (!g->near)
@@ -288,7 +308,6 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	(void)epd_ask_take_str(c, a.workflow, sizeof a.workflow);
 	for (size_t i = 0; i < sizeof a.uuid; i++)
 		a.uuid[i] = epd_unpack_u8(c);
-	pid = epd_unpack_u32(c);
 	n = epd_unpack_u32(c);
 	if (c->failed || n > EPD_ASK_FILES || epd_cur_left(c) != n * 4u)
 		return epd_why(why, EPD_EFORMAT, "a question that is none");
@@ -298,7 +317,7 @@ answer_adopt(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		uint64_t run = 0;
 
 		/* One that cannot be is sent instead. */
-		if (adopt(g, a.workflow, pid, epd_unpack_u32(c), &run) < 0)
+		if (adopt(g, a.workflow, epd_unpack_u32(c), &run) < 0)
 			run = 0;
 		epd_pack_u64(answer, run);
 	}

@@ -1,7 +1,8 @@
 /*
  * wire_answer.c - a peer answers a store that fetches, sends, moves a feature or takes a
  * state: rc u8, length u16, the answer, one for each question; moves bring a byte over and
- * over.  First byte: what is done.  Whatever is answered, nothing that came untrue is kept.
+ * over.  First byte: what is done, and whether the peer is trusted with a feature.
+ * Whatever is answered, nothing that came untrue is kept.
  */
 #include "flow/handoff.h"
 #include "tests/unit/depot_guest.h"
@@ -26,7 +27,8 @@ static void
 tell_node(struct epd_buf *answer)
 {
 	const struct epd_node_facts f = { .uuid = { 1, 2, 3 }, .credits = {
-	    .generation = 1, .bytes = UINT64_C(1) << 30, .slots = 8 } };
+	    .generation = 1, .bytes = UINT64_C(1) << 30, .slots = 8 },
+	    .most = UINT64_C(1) << 30 };
 
 	epd_node_facts_pack(answer, &f);
 }
@@ -185,11 +187,15 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	const uint64_t end_ns = epd_clock_boot_ns() + 4 * MS;
 	struct epd_node *node;
-	int what;
+	int what, trust;
 
 	begin();
 	said = epd_cur(epd_span(p, n));
-	what = epd_unpack_u8(&said) % DOINGS;
+	what = epd_unpack_u8(&said);
+	trust = !(what / DOINGS & 1);
+	what %= DOINGS;
+	d.s->config.trust_peers = trust && (what == FEATURE_IN ||
+	    what == FEATURE_OUT);
 	loop.calls = 0;
 	if (what == TAKE) {
 		take();

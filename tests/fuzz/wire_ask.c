@@ -120,9 +120,6 @@ ask(struct guest *g, enum epd_ask verb, struct epd_span ask_, uint64_t *run)
 	struct epd_buf b = {0};
 	struct epd_cur c;
 
-	/* Other processes' files are nobody's to play with. */
-	if (verb == EPD_ASK_ADOPT_PAGES)
-		return;
 	put_right(&b, verb, ask_, *run);
 	if (guest_ask(g, verb, b.n ? epd_span(b.p, b.n) : ask_) == 0) {
 		c = epd_cur(epd_span(g->answer.p, g->answer.n));

@@ -20,7 +20,7 @@ static struct epd_extent extent[3];
 static struct epd_server *server[2];
 
 static int
-begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+begin(void *arg, pid_t near, struct epd_guest **out, struct epd_why *why)
 {
 	(void)near;
 	(void)why;

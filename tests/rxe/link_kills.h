@@ -57,7 +57,7 @@ struct keeping {
 };
 
 static int
-keeper_begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+keeper_begin(void *arg, pid_t near, struct epd_guest **out, struct epd_why *why)
 {
 	(void)near;
 	struct keeping *g = epd_calloc(1, sizeof *g);

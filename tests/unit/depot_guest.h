@@ -159,7 +159,8 @@ static inline void
 guest_come(struct guest *g, const struct manor *m, int near)
 {
 	*g = (struct guest){ .of = m };
-	if (m->host.begin(m->host.arg, near, &g->g, &g->why) < 0)
+	if (m->host.begin(m->host.arg, near ? getpid() : 0, &g->g,
+	    &g->why) < 0)
 		depot_die("guest", g->why.text);
 }
 

@@ -83,7 +83,7 @@ wire_see(void)
 }
 
 static int
-wire_begin(void *arg, int near, struct epd_guest **out, struct epd_why *why)
+wire_begin(void *arg, pid_t near, struct epd_guest **out, struct epd_why *why)
 {
 	(void)near;
 	struct wire_host *h = arg;

@@ -387,6 +387,19 @@ TEST(before_authentication_all_else_is_refused)
 	wire_stop(&w);
 }
 
+/* What a server refuses with is text before anybody sees it. */
+TEST(refused_in_words_that_are_none)
+{
+	struct epd_why why;
+
+	CHECK_INT(epd_hello_refused(&why, EPD_EPEER, epd_span_str("no\x1b]0;x"
+	    "\x07 \xff by \xc2\x9b" "2J at /srv/key: \xe2\x82\xac")), EPD_EPEER);
+	CHECK_STR(why.text, "no?]0;x? ? by ?2J at (path): \xe2\x82\xac");
+	CHECK_INT(epd_hello_refused(&why, EPD_ECREDIT, epd_span("", 0)),
+	    EPD_ECREDIT);
+	CHECK_STR(why.text, epd_strerror(EPD_ECREDIT));
+}
+
 int
 main(int argc, char **argv)
 {

@@ -272,11 +272,144 @@ TEST(fault5_fallback_the_policy_does_not_allow)
 	struct world w;
 
 	begin(&w, &ways, NULL, EPD_OP_READ, NO_FALLBACK, f, 1, NULL, 0);
+	w.c.deadline_ns = epd_clock_boot_ns() + 400 * MS;
 	CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPEER);
 	CHECK_INT(w.opened[EPD_VIA_TCP], 0);
 	CHECK_INT(got.fallbacks, 0);
 	CHECK(is_idle(&w));
 	end(&w);
+}
+
+/* ---- a peer that is away ---- */
+
+/* By either way nobody answers before back_ns; how often that was tried. */
+static uint64_t back_ns;
+static int tried, tried_late;
+static int away_rc;
+static int
+place_away(void *arg, struct epd_faulty *f, struct epd_passage *out,
+    uint64_t deadline_ns, struct epd_why *why)
+{
+	const struct epd_peer peer = { .address = "mem", .deadline_ns = deadline_ns };
+	const uint64_t now_ns = epd_clock_boot_ns();
+
+	(void)arg;
+	if (now_ns < back_ns) {
+		tried++;
+		tried_late += back_ns - now_ns < 1000 * MS;
+		return epd_why(why, away_rc, "nobody answers");
+	}
+	return f->ops.open(&f->ops, &out->link, &peer, why);
+}
+
+static void
+go_away(struct world_ways *to, int rc, uint64_t ms)
+{
+	*to = ways;
+	to->place = place_away;
+	to->size = SIZE / 64;
+	back_ns = epd_clock_boot_ns() + ms * MS;
+	away_rc = rc;
+	tried = tried_late = 0;
+}
+
+TEST(a_peer_that_is_back_in_time)
+{
+	struct world_ways away;
+	struct epd_carried got;
+	struct world w;
+
+	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
+		go_away(&away, EPD_EPEER, op == EPD_OP_READ ? 300 : 1500);
+		begin(&w, &away, NULL, (enum epd_op)op, 0, NULL, 0, NULL, 0);
+		CHECK_INT(epd_carry(&w.c, &got, NULL), 0);
+		/* As soon as it is there, or half a second later. */
+		CHECK(epd_clock_boot_ns() - back_ns < 900 * MS);
+		CHECK(is_equal(&w) && is_idle(&w));
+		CHECK_INT(w.commits, 1);
+		end(&w);
+	}
+}
+
+/* Tries at first, and then no more than four rounds a second, over both ways. */
+TEST(kind29_a_peer_that_stays_away_is_not_stormed)
+{
+	struct world_ways away;
+	struct epd_carried got;
+	struct epd_why why;
+	struct world w;
+	uint64_t from;
+
+	for (int how = 0; how <= ONLY_FIRST; how++) {
+		go_away(&away, EPD_EPEER, 2500);
+		begin(&w, &away, NULL, EPD_OP_READ, how, NULL, 0, NULL, 0);
+		from = epd_clock_boot_ns();
+		w.c.deadline_ns = from + 2500 * MS;
+		CHECK_INT(epd_carry(&w.c, &got, &why), EPD_EPEER);
+		CHECK_STR(why.text, "nobody answers");
+		from = epd_clock_boot_ns() - from;
+		CHECK(from >= 1900 * MS && from < 2600 * MS);
+		/* 6 or 3; while waits grow to half a second 8 rounds; then 4 a second. */
+		CHECK(tried <= (how ? 3 + 16 : 6 + 32));
+		CHECK(tried_late >= 1 && tried_late <= (how ? 5 : 10));
+		CHECK_INT(tried, got.attempts);
+		CHECK(is_idle(&w));
+		end(&w);
+	}
+}
+
+TEST(what_is_refused_for_good_ends_at_once)
+{
+	static const int no[] = { EPD_EAUTH, EPD_EUSAGE, EPD_EMODEL, EPD_EKIND,
+		EPD_ENOTHING, EPD_EUNSUPPORTED };
+	struct world_ways away;
+	struct epd_carried got;
+	struct world w;
+
+	for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
+		const uint64_t from = epd_clock_boot_ns();
+
+		go_away(&away, no[i], 5000);
+		begin(&w, &away, NULL, EPD_OP_READ, ONLY_FIRST, NULL, 0, NULL, 0);
+		CHECK_INT(epd_carry(&w.c, &got, NULL), no[i]);
+		CHECK_INT(tried, 1);
+		CHECK(epd_clock_boot_ns() - from < 500 * MS);
+		CHECK(is_idle(&w));
+		end(&w);
+	}
+}
+
+TEST(waits_double_to_half_a_second_and_are_not_alike)
+{
+	const uint64_t far = epd_clock_boot_ns() + 60000 * MS;
+	uint64_t most = 10 * MS, least = UINT64_MAX, longest = 0, wait = 0;
+
+	for (int i = 0; i < 7; i++) {
+		const uint64_t from = epd_clock_boot_ns();
+		uint64_t ns;
+
+		CHECK_INT(epd_back_off(&wait, far), 1);
+		ns = epd_clock_boot_ns() - from;
+		CHECK(ns >= most / 2 && ns < most + 30 * MS);
+		most = most < 250 * MS ? most * 2 : 500 * MS;
+		CHECK_INT(wait, most);
+	}
+	for (int i = 0; i < 24; i++) {
+		const uint64_t from = epd_clock_boot_ns();
+		uint64_t ns;
+
+		wait = 20 * MS;
+		CHECK_INT(epd_back_off(&wait, far), 1);
+		ns = epd_clock_boot_ns() - from;
+		least = ns < least ? ns : least;
+		longest = ns > longest ? ns : longest;
+	}
+	CHECK(longest - least > 2 * MS);
+	/* What does not fit is not begun. */
+	wait = 500 * MS;
+	most = epd_clock_boot_ns();
+	CHECK_INT(epd_back_off(&wait, most + 100 * MS), 0);
+	CHECK(epd_clock_boot_ns() - most < 50 * MS);
 }
 
 /* ---- what may be done again ---- */

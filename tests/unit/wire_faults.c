@@ -331,6 +331,8 @@ TEST(fault5_fallback_the_policy_does_not_allow)
 				begin(&w, &r.ways, &r, r.op, NO_FALLBACK,
 				    k ? cut : f, 1, NULL, 0);
 				may_compute(&r, &w);
+				w.c.deadline_ns = epd_clock_boot_ns() +
+				    400 * WORLD_MS;
 				CHECK_INT(epd_carry(&w.c, &got, NULL),
 				    EPD_EPEER);
 				CHECK_INT(got.fallbacks, 0);

@@ -5,6 +5,7 @@
  */
 #include "tests/check.h"
 #include "tests/unit/depot_guest.h"
+#include "serve/guest.h"
 
 static const char *const verbs[EPD_ASKS] = {
 	[EPD_ASK_NODE] = "node", [EPD_ASK_HAVE] = "have",
@@ -136,6 +137,8 @@ good(struct epd_buf *b, enum epd_ask verb)
 		break;
 	case EPD_ASK_HAS_FEATURE: case EPD_ASK_READ_FEATURE:
 		epd_buf_put(b, fp.b, EPD_NAME);
+		if (verb == EPD_ASK_READ_FEATURE)
+			epd_pack_u8(b, 1);
 		break;
 	case EPD_ASK_WRITE_FEATURE:
 		epd_buf_put(b, fp.b, EPD_NAME);
@@ -146,7 +149,6 @@ good(struct epd_buf *b, enum epd_ask verb)
 	case EPD_ASK_ADOPT_PAGES:
 		epd_ask_str(b, "w2");
 		epd_buf_put(b, m.w2, 16);
-		epd_pack_u32(b, (uint32_t)getpid());
 		epd_pack_u32(b, 1);
 		epd_pack_u32(b, 0);
 		break;
@@ -297,6 +299,21 @@ CHANGE(up_and_out, memcpy(a->workflow, "../w", 5))
 CHANGE(another_uuid, a->uuid[3] ^= 1)
 CHANGE(nobodys, memcpy(a->workflow, "w3", 3))
 
+/* A reason is kept in the log, and read by whoever looks there. */
+TEST(words_that_a_terminal_would_heed)
+{
+	struct epd_half_ask a = good_half(), got;
+	struct epd_buf b = {0};
+	struct epd_cur c;
+
+	snprintf(a.reason, sizeof a.reason, "so\x1b[2Jit\nop=x \xc2\x9b/srv/k");
+	epd_half_ask_pack(&b, &a);
+	c = epd_cur(epd_span(b.p, b.n));
+	CHECK_INT(epd_half_ask_unpack(&c, &got), 0);
+	CHECK_STR(got.reason, "so?[2Jit?op=x ?(path)");
+	epd_buf_free(&b);
+}
+
 TEST(pages_that_contradict_themselves)
 {
 	static const struct { void (*change)(struct epd_pages_ask *a); int rc; }
@@ -304,8 +321,8 @@ TEST(pages_that_contradict_themselves)
 		{ none_there, EPD_EFORMAT }, { there_many, EPD_EFORMAT },
 		{ there_two, EPD_EFORMAT }, { no_bytes, EPD_EFORMAT },
 		{ a_page_of_no_bytes, EPD_EFORMAT },
-		{ bytes_that_overflow, EPD_ECREDIT },
-		{ bytes_and_more, EPD_ECREDIT }, { huge, EPD_ECREDIT },
+		{ bytes_that_overflow, EPD_ETOOBIG },
+		{ bytes_and_more, EPD_ETOOBIG }, { huge, EPD_ETOOBIG },
 		{ odd_bytes, EPD_EFORMAT }, { other_type, EPD_EFORMAT },
 		{ other_kind, EPD_EFORMAT }, { other_tokens, EPD_EFORMAT },
 		{ no_tokens, EPD_EFORMAT }, { no_rows, EPD_EFORMAT },
@@ -511,6 +528,102 @@ keep_good(struct guest *g)
 	c = epd_cur(epd_span(g->answer.p, g->answer.n));
 	guest_gone(g, id);
 	return epd_unpack_u64(&c);
+}
+
+/* Who says that he will write takes nothing from anybody before he has written. */
+TEST(nothing_goes_for_what_has_not_come)
+{
+	struct epd_serving_options o = { .slots = MANOR_SLOTS,
+	    .bytes = 64 << 20 };
+	struct guest g;
+	uint64_t id;
+
+	up();
+	epd_serving_free(m.serving);
+	/* Room for w1's run and a little. */
+	m.d.config.memory_cap = 56 << 10;
+	o.store = m.o;
+	CHECK_INT(epd_serving_new(&m.serving, &m.host, &o, NULL), 0);
+	epd_serving_credits(m.serving, &m.full);
+	guest_begin(&g, &m, 0);
+	CHECK_INT(depot_runs(&m.d, "w1"), 1);
+	for (int i = 0; i < 3; i++) {
+		CHECK((id = open_window(&g, EPD_ASK_WRITE_PAGES)));
+		CHECK_INT(depot_runs(&m.d, "w1"), 1);
+		/* Nor for what came damaged. */
+		if (i == 1)
+			CHECK_INT(ask_u64(&g, EPD_ASK_KEEP_PAGES, id),
+			    EPD_ECORRUPT);
+		guest_gone(&g, id);
+		CHECK_INT(depot_runs(&m.d, "w1"), 1);
+	}
+	CHECK(keep_good(&g));
+	CHECK_INT(depot_runs(&m.d, "w1"), 0);
+	CHECK_INT(depot_runs(&m.d, "w2"), 1);
+	guest_end(&g);
+	DOWN();
+}
+
+/* Its windows are shut and their credit is back; what they became takes room still. */
+TEST(runs_that_nobody_names_are_bounded)
+{
+	enum { CAP = 1 << 20, WINDOW = 3 * DEPOT_PAGE };
+	const int share = (CAP - CAP / 4) / WINDOW, all = CAP / WINDOW;
+	struct epd_serving_options o = { .slots = MANOR_SLOTS,
+	    .bytes = 4 * WINDOW };
+	struct guest a, b, c;
+
+	up();
+	epd_serving_free(m.serving);
+	/* The tier itself has room for more, so that it is not what refuses. */
+	m.d.config.memory_cap = CAP;
+	o.store = m.o;
+	CHECK_INT(epd_serving_new(&m.serving, &m.host, &o, NULL), 0);
+	m.d.config.memory_cap = 64 << 20;
+	epd_serving_credits(m.serving, &m.full);
+	guest_begin(&a, &m, 0);
+	guest_begin(&b, &m, 0);
+	for (int i = 0; i < share; i++)
+		CHECK(keep_good(&a));
+	/* Told before a byte was sent, and there is nothing to wait for. */
+	for (int i = 0; i < 3; i++) {
+		CHECK(!open_window(&a, EPD_ASK_WRITE_PAGES));
+		CHECK(strstr(a.why.text, "that no hand-off names") != NULL);
+	}
+	CHECK(manor_is_even(&m));
+	CHECK_INT(depot_runs(&m.d, "w2"), share);
+	/* Nor by another link of its own. */
+	guest_come(&c, &m, 0);
+	{
+		struct epd_buf q = {0};
+
+		epd_ask_node_pack(&q, "", a.g->party);
+		CHECK_INT(guest_ask(&c, EPD_ASK_NODE, epd_span(q.p, q.n)), 0);
+		epd_buf_free(&q);
+	}
+	CHECK(!open_window(&c, EPD_ASK_WRITE_PAGES));
+	guest_end(&c);
+	/* Another has what is left, and no more; a window that is open counts. */
+	for (int i = share; i < all; i++)
+		CHECK(keep_good(&b));
+	CHECK(!open_window(&b, EPD_ASK_WRITE_PAGES));
+	CHECK(strstr(b.why.text, "together") != NULL);
+	CHECK_INT(depot_runs(&m.d, "w2"), all);
+	/* Who ends gives all back. */
+	guest_end(&a);
+	CHECK_INT(depot_runs(&m.d, "w2"), all - share);
+	for (int i = all - share; i < share; i++) {
+		const uint64_t id = open_window(&b, EPD_ASK_WRITE_PAGES);
+
+		/* One that came to nothing is not counted. */
+		CHECK(id);
+		guest_gone(&b, id);
+		CHECK(keep_good(&b));
+	}
+	CHECK(!open_window(&b, EPD_ASK_WRITE_PAGES));
+	guest_end(&b);
+	CHECK_INT(depot_runs(&m.d, "w2"), 0);
+	DOWN();
 }
 
 TEST(runs_that_it_did_not_write)
@@ -808,9 +921,69 @@ TEST(credits_that_are_exceeded)
 
 /* ---- files of processes ---- */
 
+/* The run that a file became here; 0: it did not. */
+static uint64_t
+ask_adopt(struct guest *g, int fd)
+{
+	struct epd_buf q = {0};
+	struct epd_cur c;
+
+	epd_ask_str(&q, "w2");
+	epd_buf_put(&q, m.w2, 16);
+	epd_pack_u32(&q, 1);
+	epd_pack_u32(&q, (uint32_t)fd);
+	if (guest_ask(g, EPD_ASK_ADOPT_PAGES, epd_span(q.p, q.n)) < 0)
+		g->answer.n = 0;
+	epd_buf_free(&q);
+	if (!g->answer.n)
+		return UINT64_MAX;
+	c = epd_cur(epd_span(g->answer.p, g->answer.n));
+	return epd_unpack_u64(&c);
+}
+
+/* Whose they are is what the kernel says of who connected, and no word of his. */
+TEST(files_of_another_process)
+{
+	enum { THERE = 77 };
+	char name[EPD_RUN_NAME];
+	struct guest a, b;
+	int p[2], dir;
+	pid_t pid;
+	char c;
+
+	up();
+	guest_begin(&a, &m, 1);
+	dir = epd_memory_find(m.d.s->memory, "w1");
+	epd_run_format(name, m.run);
+	CHECK(!pipe(p));
+	if ((pid = fork()) == 0) {
+		const int fd = openat(dir, name, O_RDONLY);
+
+		_exit(dup2(fd, THERE) != THERE || write(p[1], "x", 1) != 1 ||
+		    pause());
+	}
+	close(dir);
+	CHECK(read(p[0], &c, 1) == 1);
+	CHECK(!ask_adopt(&a, THERE));
+	/* The child is the one that has connected. */
+	b = a;
+	CHECK_INT(m.host.begin(m.host.arg, pid, &b.g, NULL), 0);
+	b.g->met = 1;
+	CHECK(ask_adopt(&b, THERE) - 1 < UINT64_MAX - 1);
+	CHECK_INT(depot_runs(&m.d, "w2"), 1);
+	a.answer = b.answer;
+	m.host.end(b.g);
+	CHECK_INT(depot_runs(&m.d, "w2"), 0);
+	kill(pid, SIGKILL);
+	scratch_wait(pid);
+	close(p[0]);
+	close(p[1]);
+	guest_end(&a);
+	DOWN();
+}
+
 TEST(files_that_are_no_runs)
 {
-	const uint32_t self = (uint32_t)getpid();
 	struct epd_buf q = {0};
 	struct guest far, near;
 	int pipes[2], plain, folder;
@@ -828,27 +1001,11 @@ TEST(files_that_are_no_runs)
 	CHECK(plain >= 0 && folder >= 0);
 	was = manor_runs(&m);
 	{
-		const struct { uint32_t pid; int fd; } file[] = {
-			{ self, pipes[0] }, { self, pipes[1] },
-			{ self, plain }, { self, folder }, { self, 9999 },
-			{ 0, 0 }, { 1, 0 }, { UINT32_MAX, 3 },
-			{ self, m.d.dir },
-		};
+		const int file[] = { pipes[0], pipes[1], plain, folder, 9999, 0,
+			-1, m.d.dir };
 
-		for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
-			struct epd_cur c;
-
-			q.n = 0;
-			epd_ask_str(&q, "w2");
-			epd_buf_put(&q, m.w2, 16);
-			epd_pack_u32(&q, file[i].pid);
-			epd_pack_u32(&q, 1);
-			epd_pack_u32(&q, (uint32_t)file[i].fd);
-			CHECK_INT(guest_ask(&near, EPD_ASK_ADOPT_PAGES,
-			    epd_span(q.p, q.n)), 0);
-			c = epd_cur(epd_span(near.answer.p, near.answer.n));
-			CHECK_INT(epd_unpack_u64(&c), 0);
-		}
+		for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+			CHECK(!ask_adopt(&near, file[i]));
 	}
 	CHECK(manor_runs(&m) == was);
 	close(pipes[0]);

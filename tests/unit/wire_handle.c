@@ -46,6 +46,7 @@ up(struct house *h, const char *scheme)
 	h->fds = scratch_have("fd");
 	h->threads = threads();
 	depot_begin(&h->here);
+	h->here.config.trust_peers = 1;
 	depot_begin(&h->far);
 	for (int i = 0; i < 64; i++)
 		h->fp[i] = depot_feature(&h->far, i);
@@ -57,7 +58,8 @@ up(struct house *h, const char *scheme)
 	epd_workflow_close(&w);
 	snprintf(at, sizeof at, !strcmp(scheme, "tcp") ? "tcp://127.0.0.1:0" :
 	    "unix://%s/serve", h->far.path);
-	if (depot_serve(&h->far, at, &(struct depot_serving){ .slots = 16 },
+	if (depot_serve(&h->far, at, &(struct depot_serving){ .slots = 16,
+	    .trust = 1 },
 	    &h->s))
 		depot_die("server", "none");
 	h->was = depot_health(&h->s);

@@ -31,6 +31,8 @@ reach(struct two *t, uint64_t deadline_ns)
 	    depot_why(&t->here));
 }
 
+static int they_trust;			/* each other; what is not said is not */
+
 /* State w1/s1 of either store is group 1 or 2, six pages; features 1 far, 2 here. */
 static void
 up(struct two *t, const char *scheme)
@@ -40,8 +42,10 @@ up(struct two *t, const char *scheme)
 
 	memset(t, 0, sizeof *t);
 	t->fds = scratch_have("fd");
-	t->how = (struct depot_serving){ .bytes = 64 << 20, .slots = 8 };
+	t->how = (struct depot_serving){ .bytes = 64 << 20, .slots = 8,
+	    .trust = they_trust };
 	depot_begin(&t->here);
+	t->here.s->config.trust_peers = they_trust;
 	depot_begin(&t->far);
 	group_state(&t->far, "w1", 1, 6);
 	group_state(&t->here, "w1", 2, 6);
@@ -661,7 +665,9 @@ TEST(kind21_the_counts_tell)
 	struct moved m;
 	struct two t;
 
+	they_trust = 1;
 	up(&t, "tcp");
+	they_trust = 0;
 	for (int i = 0; i < 2; i++) {
 		CHECK_INT(feature_move(&t, EPD_OP_READ, &f, in_ms(5000)), 0);
 		CHECK_INT(f.moved, i == 0);
@@ -709,7 +715,9 @@ TEST(kind22_a_picture_alone_is_not_the_feature)
 	struct epd_transferred f;
 	struct two t;
 
+	they_trust = 1;
 	up(&t, "tcp");
+	they_trust = 0;
 	for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
 		struct depot *to = op == EPD_OP_READ ? &t.here : &t.far;
 		struct depot *from = op == EPD_OP_READ ? &t.far : &t.here;
@@ -736,6 +744,86 @@ TEST(kind22_a_picture_alone_is_not_the_feature)
 		CHECK_INT(f.had, 1);
 	}
 	CHECK(down(&t));
+}
+
+/* ---- 17: what another one says is the feature ---- */
+
+/* Rows that nothing shows to be the encoder's are not kept; the picture, which is, is. */
+TEST(kind17_rows_of_who_is_not_trusted)
+{
+	uint64_t moved[2][2];
+	struct epd_transferred f;
+	struct two t;
+
+	for (int trust = 0; trust < 2; trust++)
+		for (int op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
+			struct depot *to;
+			const int i = op == EPD_OP_READ ? 1 : 2;
+			const struct epd_name fp = numbered(i).fp;
+			uint64_t calls;
+
+			they_trust = trust;
+			up(&t, "tcp");
+			they_trust = 0;
+			to = op == EPD_OP_READ ? &t.here : &t.far;
+			calls = depot_health(&t.s).n.calls;
+			CHECK_INT(feature_move(&t, (enum epd_op)op, &f,
+			    in_ms(5000)), 0);
+			CHECK_INT(f.moved, 1);
+			moved[trust][op - EPD_OP_READ] = f.bytes;
+			/* One question tells its sums and is read from. */
+			if (op == EPD_OP_READ)
+				CHECK_INT(depot_health(&t.s).n.calls, calls + 1);
+			CHECK_INT(epd_feature_is_there(to->s->features, &fp),
+			    1 + trust);
+			CHECK_INT(depot_has_feature(to, i), trust);
+			CHECK_INT(feature_move(&t, (enum epd_op)op, &f,
+			    in_ms(5000)), 0);
+			CHECK_INT(f.had, 1);
+			CHECK_INT(f.bytes, 0);
+			CHECK(down(&t));
+		}
+	/* Nor do they go where they would not be kept. */
+	for (int op = 0; op < 2; op++)
+		CHECK(moved[1][op] >= moved[0][op] + sizeof rows);
+}
+
+/* They come all the same, whatever they were told; and without a picture nothing does. */
+TEST(kind17_rows_that_nobody_asked_for)
+{
+	struct epd_feature_files files;
+	struct epd_span part[EPD_PARTS];
+	struct depot from, to;
+	struct epd_name fp;
+	struct epd_why why;
+	uint8_t *own[EPD_PARTS];
+
+	depot_begin(&from);
+	depot_begin(&to);
+	fp = depot_feature(&from, 7);
+	CHECK_INT(epd_feature_open_parts(from.s->features, &fp, &files), 0);
+	for (int i = 0; i < EPD_PARTS; i++) {
+		own[i] = malloc(files.bytes[i]);
+		CHECK(pread(files.fd[i], own[i], files.bytes[i], 0) ==
+		    (ssize_t)files.bytes[i]);
+		part[i] = epd_span(own[i], files.bytes[i]);
+	}
+	epd_feature_close_parts(&files);
+	CHECK_INT(epd_feature_take_parts(to.s->features, &fp, part, 0, NULL), 0);
+	CHECK_INT(epd_feature_is_there(to.s->features, &fp), 1);
+	CHECK(!depot_has_feature(&to, 7));
+	CHECK_INT(epd_feature_remove(to.s->features, &fp), 0);
+	part[EPD_PART_PIX].n = 0;
+	CHECK_INT(epd_feature_take_parts(to.s->features, &fp, part, 0, &why),
+	    EPD_ENOTHING);
+	CHECK(strstr(why.text, "not trusted") != NULL);
+	CHECK_INT(epd_feature_is_there(to.s->features, &fp), 0);
+	CHECK_INT(epd_feature_take_parts(to.s->features, &fp, part, 1, NULL), 0);
+	CHECK_INT(epd_feature_is_there(to.s->features, &fp), 2);
+	for (int i = 0; i < EPD_PARTS; i++)
+		free(own[i]);
+	depot_end(&from);
+	depot_end(&to);
 }
 
 /* ---- 24: a probe ---- */
@@ -925,7 +1013,7 @@ TEST(kind30_stopped_between_two_words)
 		const struct epd_name fp = numbered(1).fp;
 		struct epd_piece_done d;
 		struct epd_link *l;
-		uint8_t bytes[64];
+		uint8_t bytes[64], ask[EPD_NAME + 1] = { 0 };
 		struct epd_piece p = { 1, EPD_OP_READ, 0, 0, sizeof bytes,
 		    bytes };
 		struct epd_cur c;
@@ -933,8 +1021,9 @@ TEST(kind30_stopped_between_two_words)
 
 		CHECK_INT(epd_node_link(t.n, EPD_VIA_TCP, &l, in_ms(5000),
 		    NULL), 0);
+		memcpy(ask, fp.b, EPD_NAME);
 		CHECK_INT(epd_link_ops(l)->call(l, EPD_ASK_READ_FEATURE,
-		    epd_span(fp.b, EPD_NAME), &answer, in_ms(5000), NULL), 0);
+		    epd_span(ask, sizeof ask), &answer, in_ms(5000), NULL), 0);
 		c = epd_cur(epd_span(answer.p, answer.n));
 		p.window = epd_unpack_u64(&c);
 		stop(&t);
@@ -986,6 +1075,49 @@ TEST(a_successor_is_gone_to)
 			}
 			moved_free(&m);
 		}
+		CHECK(down(&t));
+	}
+}
+
+static void *
+succeed_later(void *arg)
+{
+	struct two *t = arg;
+	char address[256];
+
+	memcpy(address, t->s.address, sizeof address);
+	epd_clock_sleep_ns(1200 * MS);
+	return depot_serve(&t->far, address, &t->how, &t->s) ? arg : NULL;
+}
+
+/* For longer than it takes to try a few times: what has time is done all the same. */
+TEST(a_server_that_is_away_for_a_while)
+{
+	static const char *const mode[] = { "disabled", "enforced" };
+	struct epd_transferred f;
+	struct moved m;
+	struct two t;
+	pthread_t later;
+	void *bad;
+
+	for (int k = 0; k < 4; k++) {
+		up(&t, "tcp");
+		snprintf(t.here.s->config.transfer_mode,
+		    sizeof t.here.s->config.transfer_mode, "%s", mode[k % 2]);
+		depot_unserve(&t.s, SIGKILL);
+		CHECK(!pthread_create(&later, NULL, succeed_later, &t));
+		if (k < 2) {
+			CHECK_INT(give(&t, &m, in_ms(8000)), 0);
+			CHECK_INT(m.out.moved, 6);
+			CHECK(m.out.retries > 3 && m.out.retries < 20);
+			moved_free(&m);
+		} else {
+			CHECK_INT(feature_move(&t, EPD_OP_WRITE, &f,
+			    in_ms(8000)), 0);
+			CHECK_INT(f.moved, 1);
+		}
+		pthread_join(later, &bad);
+		CHECK(!bad);
 		CHECK(down(&t));
 	}
 }
@@ -1062,6 +1194,47 @@ TEST(credit_is_waited_for)
 	epd_node_close(other);
 	epd_buf_free(&q);
 	epd_buf_free(&answer);
+	CHECK(down(&t));
+}
+
+/* Nobody waits for what will never be; pages go by as many as there is room for. */
+TEST(what_is_never_granted_is_told_at_once)
+{
+	struct epd_transferred f;
+	struct moved m;
+	uint64_t from;
+	struct two t;
+
+	up(&t, "tcp");
+	for (int k = 0; k < 3; k++) {
+		epd_node_close(t.n);
+		depot_unserve(&t.s, 0);
+		t.how.bytes = k == 0 ? 100 : k == 1 ? DEPOT_PAGE - 1 :
+		    2 * DEPOT_PAGE + 1;
+		CHECK_INT(depot_serve(&t.far, "tcp://127.0.0.1:0", &t.how,
+		    &t.s), 0);
+		t.was = depot_health(&t.s);
+		snprintf(t.here.s->config.transfer_mode,
+		    sizeof t.here.s->config.transfer_mode, "%s",
+		    k ? "enforced" : "disabled");
+		CHECK_INT(reach(&t, in_ms(5000)), 0);
+		from = epd_clock_boot_ns();
+		CHECK_INT(give(&t, &m, in_ms(8000)), k == 2 ? 0 : EPD_ETOOBIG);
+		if (k == 2) {
+			CHECK_INT(m.out.moved, 6);
+			CHECK_INT(m.out.carries, 3);
+		} else {
+			CHECK(strstr(t.here.why.text,
+			    "never grants more than") != NULL);
+		}
+		CHECK(epd_clock_boot_ns() - from < 1500 * MS);
+		moved_free(&m);
+		if (k)
+			continue;
+		CHECK_INT(feature_move(&t, EPD_OP_WRITE, &f, in_ms(8000)),
+		    EPD_ETOOBIG);
+		CHECK(epd_clock_boot_ns() - from < 1500 * MS);
+	}
 	CHECK(down(&t));
 }
 

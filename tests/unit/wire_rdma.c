@@ -4,6 +4,7 @@
  */
 #include "tests/unit/wire.h"
 
+#include "base/stop.h"
 #include "transport/rdma_view.h"
 #include "transport/rdma_wire.h"
 
@@ -33,6 +34,47 @@ TEST(without_a_device_it_says_so)
 	CHECK(!l && !h);
 	epd_rdma_host_close(NULL);
 	CHECK_INT(scratch_have("fd"), fds);
+}
+
+/* Of rail_in.h, which wants the libraries; absent where rdma is not built. */
+int rail_poll(const int fd[3], uint64_t deadline_ns) __attribute__((weak));
+
+static int asked;
+static int
+is_over_soon(void *arg)
+{
+	(void)arg;
+	return ++asked > 3;
+}
+
+/* It waits for the device or the session, and all the same is called off. */
+TEST(a_wait_that_is_called_off)
+{
+	int p[2], fd[3];
+	uint64_t from;
+
+	if (!rail_poll)
+		SKIP("skipped: rdma is not built");
+	CHECK(!pipe2(p, O_CLOEXEC));
+	fd[0] = p[0];
+	fd[1] = fd[2] = -1;
+	from = wire_in(0);
+	CHECK_INT(rail_poll(fd, wire_in(120)), EPD_ETIMEOUT);
+	CHECK(wire_in(0) - from >= UINT64_C(120000000));
+	asked = 0;
+	epd_stop_heed(is_over_soon, NULL);
+	from = wire_in(0);
+	CHECK_INT(rail_poll(fd, wire_in(10000)), -ECANCELED);
+	CHECK(wire_in(0) - from < UINT64_C(2000000000));
+	/* A look is none to be called off, and what is there is told first. */
+	CHECK_INT(rail_poll(fd, 0), EPD_ETIMEOUT);
+	CHECK(write(p[1], "x", 1) == 1);
+	CHECK_INT(rail_poll(fd, 0), 1);
+	asked = 0;
+	CHECK_INT(rail_poll(fd, wire_in(10000)), 1);
+	epd_stop_heed(NULL, NULL);
+	close(p[0]);
+	close(p[1]);
 }
 
 /* An answer to EXPOSE: upto, writable, then pairs of offset and bytes. */

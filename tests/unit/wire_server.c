@@ -2,9 +2,13 @@
  * wire_server.c - peers that die, freeze, dawdle or lie: each costs its own connection
  * until its deadline, and nothing stays.
  */
+#include <stdatomic.h>
+
 #include "tests/unit/wire_proxy.h"
-#include "transport/frame.h"
+#include "transport/address.h"
 #include "transport/client.h"
+#include "transport/frame.h"
+#include "transport/hello.h"
 
 #define ADDRESS "tcp://127.0.0.1:0"
 
@@ -55,6 +59,65 @@ is_served(void)
 		epd_link_ops(l)->close(l);
 	}
 	return !d.rc && wire_is_right(p, ASIDE, sizeof p);
+}
+
+/* ---- what is told of an end ---- */
+
+static char ends[4][200];
+static atomic_int nends;
+static void
+note_end(void *arg, const char *line)
+{
+	const int n = atomic_load(&nends);
+
+	(void)arg;
+	if (strstr(line, "op=guest_end") && n < 4) {
+		snprintf(ends[n], sizeof ends[n], "%s", line);
+		atomic_store(&nends, n + 1);
+	}
+}
+
+static void
+await_ends(int n)
+{
+	for (int i = 0; i < 2000 && atomic_load(&nends) < n; i++)
+		epd_clock_sleep_ns(1000000);
+}
+
+/* Who has no more questions ends as he may; who leaves in the midst of one is lost. */
+TEST(an_end_that_is_orderly)
+{
+	const struct epd_server_options o = { .log = { .fn = note_end } };
+	const struct epd_peer peer = { .address = "", .deadline_ns = wire_in(5000) };
+	struct epd_address a;
+	struct epd_auth auth = { 0 };
+	static struct epd_stream s;
+	struct epd_link *l;
+
+	atomic_store(&nends, 0);
+	CHECK_INT(wire_start(&w, ADDRESS, NULL, &o), 0);
+	l = wire_link(EPD_VIA_TCP, at(), NULL, 1);
+	CHECK(l && wire_open(l, WIRE_MIXED, 1));
+	epd_link_ops(l)->close(l);
+	await_ends(1);
+	CHECK(strstr(ends[0], "rc=OK") != NULL);
+	/* Without a question, too. */
+	l = wire_link(EPD_VIA_TCP, at(), NULL, 1);
+	CHECK(l);
+	epd_link_ops(l)->close(l);
+	await_ends(2);
+	CHECK(strstr(ends[1], "rc=OK") != NULL);
+	CHECK_INT(epd_address_parse(&a, at(), EPD_AT_TCP, NULL), 0);
+	s = (struct epd_stream){ .fd = epd_address_connect(&a, wire_in(5000), NULL) };
+	CHECK(s.fd >= 0);
+	CHECK_INT(epd_hello_client(&s, &auth, &a, &peer, NULL), 0);
+	CHECK(write(s.fd, "half a hea", 10) == 10);
+	close(s.fd);
+	await_ends(3);
+	CHECK_INT(atomic_load(&nends), 3);
+	CHECK(strstr(ends[2], "rc=PEER_LOST") != NULL);
+	CHECK(wire_settles(&w, 1000));
+	wire_stop(&w);
 }
 
 /* ---- who dies ---- */

@@ -280,6 +280,7 @@ move_main(char **arg)
 	int rc;
 
 	depot_at(&m.d, arg[2]);
+	m.d.config.trust_peers = 1;	/* so that rows come too */
 	depot_open(&m.d);
 	depot_workflow(&m.d, "came", &m.w);
 	epd_transfer_policy_default(&m.policy, &m.d.config);
@@ -437,7 +438,8 @@ there_and_back(const char *scheme)
 {
 	const uint64_t from = epd_clock_boot_ns();
 	const struct work k = work();
-	struct depot_serving how = { .bytes = 64 << 20, .slots = 32 };
+	struct depot_serving how = { .bytes = 64 << 20, .slots = 32,
+	    .trust = 1 };
 	struct deaths dead = { 0, 0 };
 	struct depot_health was, now;
 	struct depot here, far;

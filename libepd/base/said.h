@@ -1,0 +1,21 @@
+/*
+ * said.h - what another one said, as it may be shown and logged here: whoever says it may
+ * want a terminal to heed it, a line to look like two, or a reader to believe that it
+ * is ours.
+ */
+#ifndef EPD_BASE_SAID_H
+#define EPD_BASE_SAID_H
+
+#include <stddef.h>
+
+#include "base/span.h"
+
+/*
+ * Put it to out, of room > 3 bytes, with a NUL behind; its length.  Control characters,
+ * escapes among them, what hides or turns the text around, and each byte that is no
+ * UTF-8 are '?'; what reads as a path is "(path)".  What is too long is cut at a whole
+ * character and ends in "...".  out may be where it lies.
+ */
+size_t epd_said(char *out, size_t room, struct epd_span said);
+
+#endif
