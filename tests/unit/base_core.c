@@ -2,9 +2,14 @@
 #include "tests/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -360,6 +365,60 @@ TEST(xxh3_of_a_file_is_that_of_its_bytes)
 	close(fd);
 	CHECK_INT(epd_xxh3_64_file(-1, 0, 1, &sum), -EBADF);
 }
+
+#if defined(__x86_64__)
+/* Whether upper halves of vector registers are in use: XGETBV with 1 tells. */
+static int
+is_wide(void)
+{
+	unsigned in_use, high;
+
+	__asm__ volatile ("xgetbv" : "=a" (in_use), "=d" (high) : "c" (1));
+	(void)high;
+	return (in_use & 1u << 2) != 0;
+}
+
+static void
+use_all(void)
+{
+	__asm__ volatile ("vpcmpeqd %%ymm5, %%ymm5, %%ymm5" ::: "xmm5");
+}
+
+TEST(sums_leave_no_registers_that_slow_what_follows)
+{
+	static uint8_t bytes[300000], h[16];
+	unsigned a = 0, b, c = 0, d;
+	struct epd_xxh3 x;
+	int fd;
+
+	if (__get_cpuid_count(0xd, 1, &a, &b, &c, &d) && !(a & 4))
+		a = 0;
+	if (!a || !__builtin_cpu_supports("avx"))
+		SKIP("no processor that tells");
+	use_all();
+	CHECK(is_wide());
+	for (size_t n = 0; n <= sizeof bytes; n += 1 + n * 3) {
+		use_all();
+		(void)epd_xxh3_64(bytes, n);
+		CHECK(!is_wide());
+		use_all();
+		epd_xxh3_128(h, bytes, n);
+		CHECK(!is_wide());
+		use_all();
+		epd_xxh3_begin(&x);
+		epd_xxh3_add(&x, bytes, n);
+		CHECK(!is_wide());
+		use_all();
+		(void)epd_xxh3_end(&x);
+		CHECK(!is_wide());
+	}
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	use_all();
+	CHECK_INT(epd_xxh3_64_file(fd, 0, 4096, (uint64_t[1]){ 0 }), 0);
+	CHECK(!is_wide());
+	close(fd);
+}
+#endif
 
 TEST(clock_runs_and_can_be_set)
 {
