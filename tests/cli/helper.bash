@@ -9,6 +9,9 @@ samples=$root/examples/tiny-vlm/samples
 pictures=$samples/sample-images
 model=$root/examples/tiny-vlm/model
 
+# A pipe whose first command fails is a failure: two that say nothing are not the same.
+set -o pipefail
+
 setup() {
 	bats_require_minimum_version 1.5.0
 	unset EPD_THREADS EPD_ISA EPD_TENANT EPD_LOG NO_COLOR XDG_STATE_HOME
