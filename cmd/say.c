@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/said.h"
 #include "cmd/cli.h"
 
 enum { SCHEMA = 1 };		/* of everything -j writes */
@@ -29,10 +30,7 @@ control(const char *s, size_t n)
 void
 cli_tidy(char *s, size_t n)
 {
-	for (size_t i = 0, k; i < n; i += k ? k : 1) {
-		k = control(s + i, n - i);
-		memset(s + i, '?', k);
-	}
+	epd_said_tidy(s, n);
 }
 
 static void

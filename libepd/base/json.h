@@ -68,7 +68,7 @@ void epd_json_quote(struct epd_buf *out, struct epd_span s);
 /*
  * A writer of one object or array per line, commas kept: begin with '{' or
  * '[' (key NULL inside arrays and at the top), end what was begun with '}' or
- * ']'.  Zero it but for out.  Separators are those of epd_json_dump, at most 63
+ * ']'.  It may come to a terminal: what epd_is_shown is not of is written \u....  Zero it but for out.  Separators are those of epd_json_dump, at most 63
  * levels; the newline is the caller's.
  */
 struct epd_jw {

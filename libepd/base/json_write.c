@@ -11,21 +11,27 @@
 
 #include "base/json.h"
 #include "base/json_node.h"
+#include "base/said.h"
 
 static void
-escape(struct epd_buf *out, uint8_t c)
+escape(struct epd_buf *out, uint32_t c)
 {
 	static const char name[] = "\b\t\n\f\r\"\\", letter[] = "btnfr\"\\";
-	const char *at = c ? strchr(name, c) : NULL;
+	const char *at = c && c < 0x80 ? strchr(name, (int)c) : NULL;
 
 	if (at)
 		epd_buf_fmt(out, "\\%c", letter[at - name]);
+	else if (c < 0x10000)
+		epd_buf_fmt(out, "\\u%04x", (unsigned)c);
 	else
-		epd_buf_fmt(out, "\\u%04x", c);
+		epd_buf_fmt(out, "\\u%04x\\u%04x",
+		    0xd800u + (unsigned)((c - 0x10000) >> 10),
+		    0xdc00u + (unsigned)(c & 0x3ff));
 }
 
-void
-epd_json_quote(struct epd_buf *out, struct epd_span s)
+/* shown: what drives or misleads a terminal is escaped too. */
+static void
+quote(struct epd_buf *out, struct epd_span s, int shown)
 {
 	const uint8_t *p = s.p;
 	size_t from = 0, i = 0;
@@ -36,7 +42,7 @@ epd_json_quote(struct epd_buf *out, struct epd_span s)
 		size_t n = epd_utf8_next(p + i, s.n - i, &code);
 
 		if (code >= 0x20 && code != '"' && code != '\\' &&
-		    code != EPD_UTF8_BAD) {
+		    code != EPD_UTF8_BAD && (!shown || epd_is_shown(code))) {
 			i += n;
 			continue;
 		}
@@ -44,12 +50,18 @@ epd_json_quote(struct epd_buf *out, struct epd_span s)
 		if (code == EPD_UTF8_BAD)
 			epd_buf_str(out, "\xef\xbf\xbd");
 		else
-			escape(out, (uint8_t)code);
+			escape(out, code);
 		from = i += n;
 	}
 	if (s.n > from)
 		epd_buf_put(out, p + from, s.n - from);
 	epd_buf_str(out, "\"");
+}
+
+void
+epd_json_quote(struct epd_buf *out, struct epd_span s)
+{
+	quote(out, s, 0);
 }
 
 /*
@@ -181,7 +193,7 @@ lead(struct epd_jw *w, const char *key)
 		epd_buf_str(w->out, ", ");
 	w->filled |= bit;
 	if (key) {
-		epd_json_quote(w->out, epd_span_str(key));
+		quote(w->out, epd_span_str(key), 1);
 		epd_buf_str(w->out, ": ");
 	}
 }
@@ -216,7 +228,7 @@ epd_jw_str(struct epd_jw *w, const char *key, const char *v)
 {
 	lead(w, key);
 	if (v)
-		epd_json_quote(w->out, epd_span_str(v));
+		quote(w->out, epd_span_str(v), 1);
 	else
 		epd_buf_str(w->out, "null");
 }
@@ -225,7 +237,7 @@ void
 epd_jw_bytes(struct epd_jw *w, const char *key, struct epd_span v)
 {
 	lead(w, key);
-	epd_json_quote(w->out, v);
+	quote(w->out, v, 1);
 }
 
 void

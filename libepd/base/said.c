@@ -1,7 +1,6 @@
 /* said.c - a character at a time, then a word at a time. */
 #include "base/said.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "base/json_node.h"
@@ -10,8 +9,8 @@ enum { MOST = 1024 };			/* that is looked at */
 static const char PATH[] = "(path)";
 
 /* Controls of both sets, marks of direction, what has no width, ends of lines. */
-static int
-is_shown(uint32_t c)
+int
+epd_is_shown(uint32_t c)
 {
 	return c != EPD_UTF8_BAD && c >= ' ' && (c < 0x7f || c > 0x9f) &&
 	    c != 0xad && c != 0x61c && c != 0xfeff &&
@@ -96,7 +95,7 @@ tame(char *to, const uint8_t *p, size_t n)
 
 	for (size_t i = 0; i < n; i += step) {
 		step = epd_utf8_next(p + i, n - i, &c);
-		if (is_shown(c)) {
+		if (epd_is_shown(c)) {
 			memcpy(to + k, p + i, step);
 			k += step;
 		} else {
@@ -104,6 +103,18 @@ tame(char *to, const uint8_t *p, size_t n)
 		}
 	}
 	return k;
+}
+
+void
+epd_said_tidy(char *s, size_t n)
+{
+	uint32_t c;
+
+	for (size_t i = 0, k; i < n; i += k) {
+		k = epd_utf8_next((const uint8_t *)s + i, n - i, &c);
+		if (c != EPD_UTF8_BAD && !epd_is_shown(c))
+			memset(s + i, '?', k);
+	}
 }
 
 size_t

@@ -7,6 +7,7 @@
 #define EPD_BASE_SAID_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/span.h"
 
@@ -17,5 +18,9 @@
  * character and ends in "...".  out may be where it lies.
  */
 size_t epd_said(char *out, size_t room, struct epd_span said);
+/* Of ours, that may quote another: each byte of such a character is '?', and no more. */
+void epd_said_tidy(char *s, size_t n);
+/* Whether a character is none of those. */
+int epd_is_shown(uint32_t c);
 
 #endif

@@ -373,6 +373,32 @@ TEST(writer_keeps_commas_and_brackets)
 	epd_buf_free(&b);
 }
 
+TEST(writer_shows_a_terminal_nothing_that_drives_it)
+{
+	/* A CSI of the other set, DEL, marks of direction, what has no width. */
+	static const char said[] = "a\xc2\x9b" "31m\x7f \xe2\x80\xae" "b"
+	    "\xe2\x81\xa6" "c\xe2\x80\x8b" "\xef\xbb\xbf" "d\xc3\xa9"
+	    "\xf3\xa0\x80\x81";
+	struct epd_buf b = { 0 };
+	struct epd_jw w = { .out = &b };
+	struct epd_json *j = NULL;
+
+	epd_jw_begin(&w, NULL, '{');
+	epd_jw_str(&w, said, said);
+	epd_jw_end(&w, '}');
+#define SHOWN "\"a\\u009b31m\\u007f \\u202eb\\u2066c\\u200b\\ufeffd\xc3\xa9" \
+    "\\udb40\\udc01\""
+	CHECK_STR(epd_buf_cstr(&b), "{" SHOWN ": " SHOWN "}");
+	CHECK_INT(epd_json_parse(&j, epd_span(b.p, b.n), "it", NULL), 0);
+	CHECK_STR(epd_json_str(epd_json_get(j, said), ""), said);
+	epd_json_free(j);
+	/* What a template is given stays as it is. */
+	b.n = 0;
+	epd_json_quote(&b, epd_span_str("\xe2\x80\x8d"));
+	CHECK_STR(epd_buf_cstr(&b), "\"\xe2\x80\x8d\"");
+	epd_buf_free(&b);
+}
+
 static int
 refuse_at(void *arg, size_t n)
 {

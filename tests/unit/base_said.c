@@ -37,6 +37,14 @@ TEST(nothing_drives_a_terminal_or_turns_a_line)
 	CHECK_STR(said("a\xe2\x80\xa8" "b"), "a?b");
 }
 
+TEST(a_line_of_ours_is_tamed_in_place)
+{
+	char line[] = "/a\xc2\x9b" "b \xe2\x80\xae" "c\xe2\x82\xac\n\xff";
+
+	epd_said_tidy(line, strlen(line));
+	CHECK_STR(line, "/a??b ???c\xe2\x82\xac?\xff");
+}
+
 TEST(what_is_no_utf8)
 {
 	CHECK_STR(said("a\xff" "b"), "a?b");
