@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/said.h"
 
 enum { BACKLOG = 128, PATIENCE_MS = 5000 };
 
@@ -146,9 +147,16 @@ static int
 listen_unix(struct epd_listener *l, const struct epd_address *a, struct epd_why *why)
 {
 	const char *name = strrchr(a->path, '/') + 1;
-	int dir = enter(a->path, 1, why), rc;
+	char shown[sizeof a->path];
+	int dir, rc;
 
-	if (dir < 0)
+	/* An address is a line, and may be put into another. */
+	memcpy(shown, a->path, sizeof shown);
+	epd_said_tidy(shown, strlen(shown));
+	if (strcmp(shown, a->path))
+		return epd_why(why, EPD_EUSAGE, "%.150s: no path for a socket: "
+		    "it has characters that cannot be shown", shown);
+	if ((dir = enter(a->path, 1, why)) < 0)
 		return dir;
 	memcpy(l->path, a->path, sizeof l->path);
 	snprintf(l->address, sizeof l->address, "unix://%s", a->path);

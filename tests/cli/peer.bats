@@ -458,6 +458,15 @@ killed_at() {
 	[ -z "$(epd-handoff --status)" ]
 }
 
+@test "an address is one line" {
+	for store in $'a\nb' $'a\x1b[2J' $'a\xc2\x9b31m'; do
+		run --separate-stderr -2 timeout 10 epd-serve --role data --store "$store"
+		[ -z "$output" ]
+		[[ $stderr == *': no path for a socket: it has characters that cannot be shown' ]]
+		rm -rf "$store"
+	done
+}
+
 @test "handed over by one that was killed: gc on both sides ends it" {
 	local n rc
 	serve peer --listen tcp://127.0.0.1:0
