@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -249,13 +250,18 @@ int
 epd_scenario_read(struct epd_scenario *s, const char *path, struct epd_why *why)
 {
 	struct epd_buf b = { 0 };
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), rc;
+	struct stat st;
+	/* Not to hang on a pipe that someone put there. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc;
 
-	rc = fd < 0 ? -errno : epd_file_slurp(fd, LONGEST, &b);
+	rc = fd < 0 || fstat(fd, &st) ? -errno : S_ISDIR(st.st_mode) ? -EISDIR :
+	    S_ISREG(st.st_mode) ? epd_file_slurp(fd, LONGEST, &b) : -EINVAL;
 	if (fd >= 0)
 		close(fd);
 	if (rc == EPD_ETOOBIG)
 		rc = epd_why(why, EPD_EUSAGE, "%s: larger than 64 KiB", path);
+	else if (rc == -EINVAL)
+		rc = epd_why(why, EPD_EUSAGE, "%s: not a regular file", path);
 	else if (rc)
 		rc = epd_why(why, rc, "%s: %s", path, epd_strerror(rc));
 	if (!rc)

@@ -303,6 +303,12 @@ went() {
 	[[ $stderr == "epd-plan: $s: none of its "*' in memory'* ]]
 }
 
+@test "a scenario is a regular file" {
+	mkfifo pipe
+	run --separate-stderr -2 timeout 10 epd-plan --scenario pipe
+	[ "$stderr" = 'epd-plan: pipe: not a regular file' ]
+}
+
 @test "wrong use" {
 	for how in '' '--from host' '--from host --to host' \
 		'--from gpu --to host --bytes 1' '--from host --to host --bytes x' \
