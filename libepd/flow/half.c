@@ -30,8 +30,6 @@ epd_half_is_away(const struct epd_half *half)
 
 /* ---- at a peer's ---- */
 
-static const uint64_t REACH_NS = UINT64_C(5000000000);
-
 static void
 fill_ask(const struct epd_half *half, const uint8_t id[16],
     struct epd_half_ask *a)
@@ -75,7 +73,7 @@ reach_node(struct epd_half *half, struct epd_store *near)
 	if (!near->transports)
 		return epd_why(&half->why, EPD_EUNSUPPORTED, "this command "
 		    "reaches no other machine: epd-handoff does");
-	end = epd_clock_boot_ns() + REACH_NS;
+	end = epd_clock_boot_ns() + EPD_REACH_NS;
 	if (half->end_ns && half->end_ns < end)
 		end = half->end_ns;
 	rc = epd_node_open(&half->node, near, half->store, end, &half->why);

@@ -26,6 +26,10 @@ struct epd_half {
 	int expired;			/* past h's deadline, by the clock it is of */
 	uint64_t end_ns;		/* of all that a peer is asked; 0: as configured */
 };
+/* What looks, or is another's business, waits no longer for a peer. */
+#define EPD_REACH_NS UINT64_C(5000000000)
+/* And behind the deadline, for what ends it. */
+#define EPD_GRACE_NS UINT64_C(1000000000)
 
 /* Where it is said to be; nothing is open. */
 void epd_half_place(struct epd_half *half, const char *store,

@@ -6,9 +6,16 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "flow/pair.h"
 #include "flow/reach.h"
+#include "flow/standing.h"
 #include "flow/target.h"
+
+/* No peer is waited for longer by what only looks. */
+static uint64_t
+soon(void)
+{
+	return epd_clock_boot_ns() + EPD_REACH_NS;
+}
 
 /* ---- prepare ---- */
 
@@ -72,8 +79,6 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
     struct epd_workflow *src, struct epd_half *dst, struct epd_handoff *h,
     struct epd_why *why)
 {
-	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
-	    (uint64_t)s->config.handoff_ms;
 	uint8_t uuid[16];
 	int rc;
 
@@ -82,7 +87,7 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 		.state = o->state.state, .version = version,
 		.store = dst->near ? "" : dst->store,
 		.workflow = dst->workflow,
-		.deadline_ms = epd_clock_boot_ns() / 1000000 + ms,
+		.deadline_ms = epd_offer_end(s, o) / 1000000,
 	};
 	epd_shard_uuid(src->shard, uuid);
 	if (!memcmp(uuid, dst->uuid, 16))
@@ -108,7 +113,7 @@ tell_offered(struct epd_store *s, struct epd_workflow *src,
 
 	*out = (struct epd_handed){ .source = h->phase };
 	memcpy(out->id, h->id, 16);
-	if (epd_pair_open(&p, s, src, h, NULL) < 0)
+	if (epd_pair_open_by(&p, s, src, h, h->deadline_ms * 1000000, NULL) < 0)
 		return;
 	p.src.h = *h;
 	(void)epd_pair_look(&p, NULL);
@@ -116,10 +121,23 @@ tell_offered(struct epd_store *s, struct epd_workflow *src,
 	epd_pair_close(&p);
 }
 
+/* Before a state is offered; waited for as long as the offer stands at most. */
+static void
+settle_till(struct epd_store *s, struct epd_workflow *w, uint64_t end_ns)
+{
+	const uint64_t most = soon();
+	const struct epd_settling by = {
+		.end_ns = end_ns < most ? end_ns : most,
+	};
+
+	(void)epd_flow_handoff_settle_by(s, w, &by);
+}
+
 int
-epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
+epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *offered,
     struct epd_handed *out, struct epd_why *why)
 {
+	struct epd_offer till = *offered, *o = &till;
 	struct epd_workflow src;
 	struct epd_handoff h;
 	struct epd_half dst;
@@ -128,10 +146,11 @@ epd_flow_handoff_prepare(struct epd_store *s, const struct epd_offer *o,
 
 	if (o->state.kind != EPD_REF_STATE)
 		return epd_why(why, EPD_EUSAGE, "not a state");
+	o->end_ns = epd_offer_end(s, o);
 	rc = epd_workflow_open(&src, s, o->state.workflow, 0, why);
 	if (rc < 0)
 		return rc;
-	(void)epd_flow_handoff_settle(s, &src);
+	settle_till(s, &src, o->end_ns);
 	rc = may_offer(&src, o, &version, why);
 	if (rc == 0) {
 		rc = epd_target_make(s, o, &dst, why);
@@ -157,7 +176,7 @@ epd_flow_handoff_offer(struct epd_store *s, const struct epd_offer *o,
 
 	if (rc < 0)
 		return rc;
-	(void)epd_flow_handoff_settle(s, &src);
+	settle_till(s, &src, epd_offer_end(s, o));
 	rc = may_offer(&src, o, &version, why);
 	if (rc == 0)
 		rc = offer(s, o, version, &src, to, h, why);
@@ -206,9 +225,10 @@ search_one(void *arg, const char *name)
 	return 0;
 }
 
-/* Call fn with the pair that a half in a workflow tells of. */
+/* Call fn with the pair that a half in a workflow tells of; end_ns: 0, or the end. */
 static int
 with_half(struct epd_store *s, const char *workflow, const uint8_t id[16],
+    uint64_t end_ns,
     int (*fn)(struct epd_pair *p, const char *reason, struct epd_why *why),
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
@@ -222,7 +242,10 @@ with_half(struct epd_store *s, const char *workflow, const uint8_t id[16],
 	rc = epd_shard_handoff(w.shard, id, &h);
 	if (rc < 0)
 		rc = epd_why(why, EPD_ENOTHING, "it ended meanwhile");
-	if (rc == 0 && (rc = epd_pair_open(&p, s, &w, &h, why)) == 0) {
+	if (rc == 0)
+		rc = end_ns ? epd_pair_open_by(&p, s, &w, &h, end_ns, why) :
+		    epd_pair_open(&p, s, &w, &h, why);
+	if (rc == 0) {
 		rc = epd_pair_look(&p, why);
 		if (rc == 0)
 			rc = fn(&p, reason, why);
@@ -235,7 +258,7 @@ with_half(struct epd_store *s, const char *workflow, const uint8_t id[16],
 
 /* The same wherever in this store it is. */
 static int
-with_pair(struct epd_store *s, const uint8_t id[16],
+with_pair(struct epd_store *s, const uint8_t id[16], uint64_t end_ns,
     int (*fn)(struct epd_pair *p, const char *reason, struct epd_why *why),
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
@@ -251,7 +274,7 @@ with_pair(struct epd_store *s, const uint8_t id[16],
 		    epd_strerror(rc) : "no such hand-off in this store: it "
 		    "ended, was never begun, or is only prepared, and then "
 		    "its source alone knows of it");
-	return with_half(s, x.workflow, id, fn, reason, out, why);
+	return with_half(s, x.workflow, id, end_ns, fn, reason, out, why);
 }
 
 static int
@@ -301,14 +324,14 @@ int
 epd_flow_handoff_commit(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why)
 {
-	return with_pair(s, id, do_commit, "", out, why);
+	return with_pair(s, id, 0, do_commit, "", out, why);
 }
 
 int
 epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
-	return with_pair(s, id, do_abort, reason, out, why);
+	return with_pair(s, id, 0, do_abort, reason, out, why);
 }
 
 /* Nobody knows of it any more: whether its source has the state. */
@@ -333,21 +356,26 @@ int
 epd_flow_handoff_whole(struct epd_store *s, const struct epd_offer *o,
     struct epd_handed *out, struct epd_why *why)
 {
+	struct epd_offer till = *o;
 	struct epd_handed begun, back;
-	int rc = epd_flow_handoff_prepare(s, o, &begun, why);
+	uint64_t end;
+	int rc;
 
+	till.end_ns = epd_offer_end(s, o);
+	end = till.end_ns + EPD_GRACE_NS;
+	rc = epd_flow_handoff_prepare(s, &till, &begun, why);
 	*out = (struct epd_handed){ .source = 0 };
 	if (rc < 0)
 		return rc;
 	*out = begun;
-	rc = epd_flow_handoff_commit(s, begun.id, out, why);
+	rc = with_pair(s, begun.id, end, do_commit, "", out, why);
 	if (rc == EPD_ENOTHING)
 		rc = ended_unseen(s, &begun, why);
 	if (rc == 0 || rc == EPD_ETIMEOUT || rc == EPD_EUNSURE)
 		return rc;
 	if (rc == EPD_EABORTED || rc == EPD_ENOTHING ||
-	    epd_flow_handoff_abort(s, begun.id, "it could not be carried out",
-	    &back, NULL) == 0)
+	    with_pair(s, begun.id, end, do_abort, "it could not be carried "
+	    "out", &back, NULL) == 0)
 		out->source = out->target = 0;
 	return rc;
 }
@@ -356,7 +384,7 @@ int
 epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why)
 {
-	return with_pair(s, id, do_adopt, reason, out, why);
+	return with_pair(s, id, soon(), do_adopt, reason, out, why);
 }
 
 static int
@@ -372,14 +400,14 @@ int
 epd_flow_handoff_show(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why)
 {
-	return with_pair(s, id, do_nothing, "", out, why);
+	return with_pair(s, id, soon(), do_nothing, "", out, why);
 }
 
 int
 epd_flow_handoff_show_in(struct epd_store *s, const char *workflow,
     const uint8_t id[16], struct epd_handed *out, struct epd_why *why)
 {
-	return with_half(s, workflow, id, do_nothing, "", out, why);
+	return with_half(s, workflow, id, soon(), do_nothing, "", out, why);
 }
 
 /* ---- all ---- */
@@ -387,6 +415,7 @@ epd_flow_handoff_show_in(struct epd_store *s, const char *workflow,
 struct each {
 	struct epd_store *s;
 	int (*fn)(void *arg, const struct epd_handed *h);
+	int (*id)(void *arg, const uint8_t id[16]);	/* or only this */
 	void *arg;
 	struct epd_why *why;
 	int failed;		/* rc of the first that could not be read */
@@ -410,7 +439,7 @@ each_half(struct each *e, struct epd_workflow *w, const struct epd_handoff *h)
 	struct epd_handed told;
 	struct epd_handoff mine = *h;
 	struct epd_pair p;
-	int rc = epd_pair_open(&p, e->s, w, h, &why), seen;
+	int rc = epd_pair_open_by(&p, e->s, w, h, soon(), &why), seen;
 
 	if (rc < 0)
 		return cannot(e, rc, &why);
@@ -440,7 +469,7 @@ each_one(void *arg, const char *name)
 		return rc == EPD_ENOTHING ? 0 : cannot(e, rc, &why);
 	while (rc == 0 && epd_shard_handoff_next(w.shard, lsn, &h) == 0) {
 		lsn = h.lsn;
-		rc = each_half(e, &w, &h);
+		rc = e->id ? e->id(e->arg, h.id) : each_half(e, &w, &h);
 	}
 	epd_workflow_close(&w);
 	return rc;
@@ -451,7 +480,17 @@ epd_flow_handoff_each(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_handed *h), void *arg,
     struct epd_why *why)
 {
-	struct each e = { s, fn, arg, why, 0 };
+	struct each e = { .s = s, .fn = fn, .arg = arg, .why = why };
+	int rc = epd_workflow_each(s, each_one, &e);
+
+	return rc ? rc : e.failed;
+}
+
+int
+epd_flow_handoff_ids(struct epd_store *s,
+    int (*fn)(void *arg, const uint8_t id[16]), void *arg, struct epd_why *why)
+{
+	struct each e = { .s = s, .id = fn, .arg = arg, .why = why };
 	int rc = epd_workflow_each(s, each_one, &e);
 
 	return rc ? rc : e.failed;
@@ -474,7 +513,7 @@ tell_waiting(const struct epd_pair *p, const struct epd_settling *by)
 	const struct epd_half *near = p->src.near ? &p->src : &p->dst;
 	char text[512], hex[33];
 
-	if (!by || epd_half_is_there(far) || !near->h.phase)
+	if (!by->waits || epd_half_is_there(far) || !near->h.phase)
 		return;
 	epd_hex_format(hex, p->id, 16);
 	snprintf(text, sizeof text, "%s: hand-off %s waits for %.63s of "
@@ -488,6 +527,7 @@ int
 epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,
     const struct epd_settling *by)
 {
+	const uint64_t end = by->end_ns ? by->end_ns : soon();
 	struct epd_handoff h;
 	uint64_t lsn = 0;
 	int n = 0;
@@ -498,8 +538,8 @@ epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,
 		int rc;
 
 		lsn = h.lsn;
-		if (!is_due(&h) || epd_pair_open_by(&p, s, w, &h,
-		    by ? by->end_ns : 0, &why) < 0)
+		if (!is_due(&h) || epd_pair_open_by(&p, s, w, &h, end,
+		    &why) < 0)
 			continue;
 		rc = epd_pair_drive(&p, EPD_GOAL_SETTLE, "", &why);
 		if (rc < 0)
@@ -515,5 +555,7 @@ epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,
 int
 epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w)
 {
-	return epd_flow_handoff_settle_by(s, w, NULL);
+	const struct epd_settling by = { .waits = NULL };
+
+	return epd_flow_handoff_settle_by(s, w, &by);
 }

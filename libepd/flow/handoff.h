@@ -18,6 +18,7 @@ struct epd_offer {
 	const char *store;		/* the target's; NULL: this one */
 	const char *workflow;		/* "": a new one */
 	uint64_t timeout_ms;		/* 0: state.handoff_ms */
+	uint64_t end_ns;		/* when that is over; 0: it begins now */
 };
 
 /* How a hand-off stands.  phase 0: this half is not there. */
@@ -71,17 +72,16 @@ int epd_flow_handoff_abort(struct epd_store *s, const uint8_t id[16],
 int epd_flow_handoff_adopt(struct epd_store *s, const uint8_t id[16],
     const char *reason, struct epd_handed *out, struct epd_why *why);
 
-/* How it stands, nothing done. */
+/* How it stands, nothing done; and of one that is known to have a half in a workflow. */
 int epd_flow_handoff_show(struct epd_store *s, const uint8_t id[16],
     struct epd_handed *out, struct epd_why *why);
-/* The same of one that is known to have a half in a workflow. */
 int epd_flow_handoff_show_in(struct epd_store *s, const char *workflow,
     const uint8_t id[16], struct epd_handed *out, struct epd_why *why);
 /* Every half in this store; a nonzero return stops and is returned. */
 int epd_flow_handoff_each(struct epd_store *s,
     int (*fn)(void *arg, const struct epd_handed *h), void *arg,
     struct epd_why *why);
-/* The hand-off whose hex begins so.  EPD_ENOTHING, EPD_EAMBIGUOUS, EPD_EUSAGE. */
+/* That whose hex begins so, by the logs here alone.  EPD_ENOTHING, EPD_EAMBIGUOUS, EPD_EUSAGE. */
 int epd_flow_handoff_find(struct epd_store *s, const char *hex,
     uint8_t id[16], struct epd_why *why);
 
@@ -108,8 +108,8 @@ int epd_flow_handoff_abort_at(struct epd_store *s, const char *address,
 int epd_flow_handoff_settle(struct epd_store *s, struct epd_workflow *w);
 /* The same, and peers are waited for no longer than to end_ns; waits hears of the rest. */
 struct epd_settling {
-	uint64_t end_ns;
-	void (*waits)(void *arg, const char *text);
+	uint64_t end_ns;		/* 0: EPD_REACH_NS */
+	void (*waits)(void *arg, const char *text);	/* or NULL */
 	void *arg;
 };
 int epd_flow_handoff_settle_by(struct epd_store *s, struct epd_workflow *w,

@@ -318,8 +318,9 @@ sweep_log(struct gc *g, struct epd_workflow *w, struct freeing *f,
 		return rc;
 	g->out->tails += cut > 0;
 	g->out->tail_bytes += cut;
-	g->out->handoffs += (uint64_t)epd_flow_handoff_settle_by(g->s, w,
-	    g->s->transports ? &g->settling : NULL);
+	g->out->handoffs += (uint64_t)(g->s->transports ?
+	    epd_flow_handoff_settle_by(g->s, w, &g->settling) :
+	    epd_flow_handoff_settle(g->s, w));
 	/* Before they go uncounted. */
 	if ((rc = log_leftovers(g, w->dirfd)) < 0 ||
 	    (rc = epd_shard_give_up(w->shard, 0, 0, "expired", why)) < 0 ||

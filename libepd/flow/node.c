@@ -59,6 +59,39 @@ read_key(struct epd_node *n, struct epd_why *why)
 	return *path ? epd_key_read(&n->key, path, why) : 0;
 }
 
+/* ---- peers that hang ---- */
+
+/* Who let this much of a wait run out is left alone so long: a command's while. */
+static const uint64_t HANGS_NS = 500 * MS, LEFT_NS = 10000 * MS;
+
+static int
+is_hung(const struct epd_node *n)
+{
+	const struct epd_hung *h = n->here->hung;
+	const uint64_t now = epd_clock_boot_ns();
+
+	for (size_t i = 0; i < sizeof n->here->hung / sizeof *h; i++)
+		if (now < h[i].till_ns && !strcmp(h[i].address, n->address))
+			return 1;
+	return 0;
+}
+
+/* A wait that began then ended so: in place of whom has been left alone longest. */
+static void
+note_hung(const struct epd_node *n, int rc, uint64_t began_ns)
+{
+	struct epd_hung *h = n->here->hung, *oldest = h;
+	const uint64_t now = epd_clock_boot_ns();
+
+	if (rc != EPD_ETIMEOUT || now - began_ns < HANGS_NS || is_hung(n))
+		return;
+	for (size_t i = 0; i < sizeof n->here->hung / sizeof *h; i++)
+		if (h[i].till_ns < oldest->till_ns)
+			oldest = h + i;
+	oldest->till_ns = now + LEFT_NS;
+	memcpy(oldest->address, n->address, sizeof oldest->address);
+}
+
 /* ---- links ---- */
 
 /* Say who we are, and learn who it is: on each link, before anything else. */
@@ -115,6 +148,9 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 	if (!t)
 		return epd_why(why, EPD_EUNSUPPORTED, "%s: this program has no "
 		    "%s", n->address, epd_backend_name(b));
+	if (is_hung(n))
+		return epd_why(why, EPD_ETIMEOUT, "%s: it gave no answer a "
+		    "moment ago", n->address);
 	rc = t->open(t, &n->link[b], &peer, why);
 	if (rc == 0 && (rc = meet(n, n->link[b], peer.deadline_ns, why)) < 0)
 		epd_node_drop_link(n, b);
@@ -220,6 +256,7 @@ epd_node_try(struct epd_node *n, enum epd_backend b,
     struct epd_why *why), void *arg, uint64_t deadline_ns, struct epd_why *why)
 {
 	const uint64_t deadline = deadline_or(n, deadline_ns);
+	const uint64_t began = epd_clock_boot_ns();
 	struct epd_why own = {{0}};
 	uint64_t wait_ns = 0;
 	struct epd_link *l;
@@ -230,6 +267,8 @@ epd_node_try(struct epd_node *n, enum epd_backend b,
 		if (rc == 0)
 			rc = fn(arg, l, deadline, &own);
 	} while (rc < 0 && again(n, b, rc, &wait_ns, deadline, &own));
+	if (b == n->control)
+		note_hung(n, rc, began);
 	if (rc < 0 && *own.text)
 		return epd_why(why, rc, "%s", own.text);
 	if (rc >= 0)
@@ -259,8 +298,13 @@ int
 epd_node_ask_once(struct epd_node *n, enum epd_ask verb, struct epd_span ask,
     struct epd_buf *answer, uint64_t deadline_ns, struct epd_why *why)
 {
-	return epd_node_ask_by(n, n->control, verb, ask, answer, deadline_ns,
-	    why);
+	const uint64_t began = epd_clock_boot_ns();
+	const int rc = epd_node_ask_by(n, n->control, verb, ask, answer,
+	    deadline_or(n, deadline_ns), why);
+
+	epd_node_failed(n, n->control, rc);
+	note_hung(n, rc, began);
+	return rc;
 }
 
 struct question {
@@ -338,6 +382,7 @@ int
 epd_node_open(struct epd_node **out, struct epd_store *here,
     const char *address, uint64_t deadline_ns, struct epd_why *why)
 {
+	const uint64_t began = epd_clock_boot_ns();
 	struct epd_link *l;
 	struct epd_node *n;
 	int rc;
@@ -360,6 +405,7 @@ epd_node_open(struct epd_node **out, struct epd_store *here,
 	if (rc == 0)
 		rc = epd_node_link(n, n->control, &l, deadline_or(n,
 		    deadline_ns), why);
+	note_hung(n, rc, began);
 	if (rc < 0) {
 		epd_node_close(n);
 		return rc;

@@ -21,7 +21,8 @@ struct epd_node;
  * Reach it and learn who it is, by the configured key and within the configured time,
  * or by deadline_ns if that is not 0.
  * Fails: EPD_EUNSUPPORTED (this program has no transport for it), EPD_EUSAGE, EPD_EAUTH,
- * EPD_EPEER, EPD_ETIMEOUT, EPD_EMODEL (another tenant's), EPD_EKIND, -errno.
+ * EPD_EPEER, EPD_ETIMEOUT (also at once, if it let another wait run out a moment ago),
+ * EPD_EMODEL (another tenant's), EPD_EKIND, -errno.
  * Owns: the caller closes *out before here.
  */
 int epd_node_open(struct epd_node **out, struct epd_store *here,

@@ -1,13 +1,25 @@
 /* pair.c - opening and reading the two logs of a hand-off. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "flow/pair.h"
+
+/* By the deadline of what is not over; of that not much is left to be done. */
+static uint64_t
+end_of(const struct epd_handoff *h)
+{
+	const uint64_t soon = epd_clock_boot_ns() + EPD_REACH_NS;
+	const uint64_t end = epd_handoff_expired(h) ? 0 :
+	    h->deadline_ms * UINT64_C(1000000);
+
+	return end > soon ? end : soon;
+}
 
 int
 epd_pair_open(struct epd_pair *p, struct epd_store *s, struct epd_workflow *w,
     const struct epd_handoff *h, struct epd_why *why)
 {
-	return epd_pair_open_by(p, s, w, h, 0, why);
+	return epd_pair_open_by(p, s, w, h, end_of(h), why);
 }
 
 int

@@ -16,11 +16,12 @@ struct epd_pair {
 /*
  * Open the halves that a workflow's record tells of: w's own, lent, and the
  * other one where that says, only to look if s was.  One that cannot be reached
- * is no failure.  One that is absent has nothing, nor will it ever.
+ * is no failure.  One that is absent has nothing, nor will it ever.  No peer is waited
+ * for beyond the hand-off's deadline, or EPD_REACH_NS where that is over or near.
  */
 int epd_pair_open(struct epd_pair *p, struct epd_store *s,
     struct epd_workflow *w, const struct epd_handoff *h, struct epd_why *why);
-/* The same, and no peer is waited for beyond end_ns. */
+/* The same, and none beyond end_ns. */
 int epd_pair_open_by(struct epd_pair *p, struct epd_store *s,
     struct epd_workflow *w, const struct epd_handoff *h, uint64_t end_ns,
     struct epd_why *why);

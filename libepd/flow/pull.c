@@ -487,6 +487,7 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 {
 	enum { TRIPS = 4 };
 	const struct epd_config *c = &epd_pair_near(p)->s->config;
+	const struct epd_half *far = p->src.node ? &p->src : &p->dst;
 	uint64_t end = epd_clock_boot_ns() +
 	    (uint64_t)c->transfer_timeout_ms * UINT64_C(1000000);
 	int rc = EPD_ESTALE;
@@ -494,6 +495,8 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 	/* Not beyond the hand-off's own, where that is by this clock. */
 	if (p->src.near && p->src.h.deadline_ms < end / UINT64_C(1000000))
 		end = p->src.h.deadline_ms * UINT64_C(1000000);
+	if (far->end_ns && far->end_ns < end)
+		end = far->end_ns;
 
 	/* What a connection brought goes with it: then it is brought again. */
 	for (int i = 0; i < TRIPS && rc == EPD_ESTALE; i++) {

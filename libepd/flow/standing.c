@@ -118,9 +118,13 @@ static int
 ask_at(struct epd_standing *out, struct epd_store *s, const char *address,
     uint64_t end, struct epd_why *why)
 {
+	const uint64_t soon = epd_clock_boot_ns() + EPD_REACH_NS;
 	struct epd_node *n;
-	int rc = epd_node_open(&n, s, address, end, why);
+	int rc;
 
+	if (end > soon)
+		end = soon;
+	rc = epd_node_open(&n, s, address, end, why);
 	if (rc == 0 && (rc = epd_standing_ask(out, n, "", end, why)) < 0)
 		epd_node_close(n);
 	return rc;
@@ -131,7 +135,7 @@ epd_flow_handoff_each_at(struct epd_store *s, const char *address,
     int (*fn)(void *arg, const struct epd_handed *h), void *arg,
     struct epd_why *why)
 {
-	const uint64_t end = end_of(s);
+	const uint64_t end = epd_clock_boot_ns() + EPD_REACH_NS;
 	struct epd_standing x;
 	int rc = ask_at(&x, s, address, end, why);
 
@@ -206,20 +210,26 @@ struct find {
 };
 
 static int
-find_one(void *arg, const struct epd_handed *h)
+find_one(void *arg, const uint8_t id[16])
 {
 	struct find *f = arg;
 	char hex[33];
 	size_t n = strlen(f->others);
 
-	epd_hex_format(hex, h->id, 16);
+	epd_hex_format(hex, id, 16);
 	if (strncmp(hex, f->hex, strlen(f->hex)) ||
-	    (f->n && !memcmp(f->id, h->id, 16)))
+	    strstr(f->others, hex))
 		return 0;
-	memcpy(f->id, h->id, 16);
+	memcpy(f->id, id, 16);
 	if (f->n++ < 4)
 		snprintf(f->others + n, sizeof f->others - n, " %s", hex);
 	return 0;
+}
+
+static int
+find_there(void *arg, const struct epd_handed *h)
+{
+	return find_one(arg, h->id);
 }
 
 int
@@ -233,8 +243,8 @@ epd_flow_handoff_find_at(struct epd_store *s, const char *address,
 	if (n < 4 || n > 32 || strspn(hex, "0123456789abcdef") != n)
 		return epd_why(why, EPD_EUSAGE, "%.40s: a hand-off is 4 to 32 "
 		    "lower-case hexadecimal digits", hex);
-	rc = address ? epd_flow_handoff_each_at(s, address, find_one, &f, why) :
-	    epd_flow_handoff_each(s, find_one, &f, why);
+	rc = address ? epd_flow_handoff_each_at(s, address, find_there, &f,
+	    why) : epd_flow_handoff_ids(s, find_one, &f, why);
 	if (f.n == 0)
 		return rc < 0 ? rc : epd_why(why, EPD_ENOTHING, "%s: no such "
 		    "hand-off%s: it ended, or was never begun; or it is only "

@@ -26,4 +26,8 @@ void epd_standing_open(struct epd_pair *p, const struct epd_standing *x,
     uint32_t i, uint64_t end_ns);
 void epd_standing_close(struct epd_pair *p);
 
+/* The id of each, by the logs here alone. */
+int epd_flow_handoff_ids(struct epd_store *s,
+    int (*fn)(void *arg, const uint8_t id[16]), void *arg, struct epd_why *why);
+
 #endif

@@ -50,6 +50,8 @@ struct epd_store {
 	struct epd_owed *owed;		/* leases to be given back (inner.h) */
 	size_t nowed, owed_room;
 	struct epd_vain { char workflow[EPD_WORKFLOW]; unsigned n; } vain;	/* see shard */
+	/* Peers that let a wait for them run out: till then they are not asked again. */
+	struct epd_hung { uint64_t till_ns; char address[256]; } hung[4];
 };
 
 struct epd_store_options {

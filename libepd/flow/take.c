@@ -60,6 +60,7 @@ reach_source(struct epd_pair *p, struct epd_store *s, const struct epd_offer *o,
 	rc = epd_node_open(&p->src.node, s, o->store, end, why);
 	if (rc < 0)
 		return rc;
+	p->src.end_ns = end + EPD_GRACE_NS;
 	memcpy(p->src.home, epd_node_facts(p->src.node)->uuid, 16);
 	return memcmp(p->src.home, s->uuid, 16) ? 0 : epd_why(why, EPD_EUSAGE,
 	    "that is this store's own server");
@@ -155,9 +156,7 @@ int
 epd_flow_handoff_take(struct epd_store *s, const struct epd_offer *o,
     struct epd_handed *out, struct epd_why *why)
 {
-	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
-	    (uint64_t)s->config.handoff_ms;
-	const uint64_t end = epd_clock_boot_ns() + ms * UINT64_C(1000000);
+	const uint64_t end = epd_offer_end(s, o);
 	struct epd_pair p = { .src = { .near = 0 } };
 	int rc = reach_source(&p, s, o, end, why), on;
 

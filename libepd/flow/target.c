@@ -19,18 +19,27 @@ is_here(const struct epd_store *s, const char *path)
 	return here;
 }
 
+uint64_t
+epd_offer_end(const struct epd_store *s, const struct epd_offer *o)
+{
+	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
+	    (uint64_t)s->config.handoff_ms;
+
+	return o->end_ns ? o->end_ns : epd_clock_boot_ns() +
+	    ms * UINT64_C(1000000);
+}
+
 /* A workflow at a peer's. */
 static int
 make_there(struct epd_store *s, const struct epd_offer *o,
     struct epd_half *dst, struct epd_why *why)
 {
-	const uint64_t ms = o->timeout_ms ? o->timeout_ms :
-	    (uint64_t)s->config.handoff_ms;
-	const uint64_t end = epd_clock_boot_ns() + ms * UINT64_C(1000000);
+	const uint64_t end = epd_offer_end(s, o);
 	int rc = epd_node_open(&dst->node, s, o->store, end, why);
 
 	if (rc < 0)
 		return rc;
+	dst->end_ns = end;
 	memcpy(dst->home, epd_node_facts(dst->node)->uuid, 16);
 	if (!memcmp(dst->home, s->uuid, 16))
 		return epd_why(why, EPD_EUSAGE, "that is this store's own "

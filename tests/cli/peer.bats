@@ -458,6 +458,75 @@ killed_at() {
 	[ -z "$(epd-handoff --status)" ]
 }
 
+# Run what follows while the server, stopped after $1 seconds, answers nothing: it is
+# done in less than $2.
+hung() {
+	local began=$EPOCHREALTIME took
+	"${@:3}" >out 2>err &
+	pid=$!
+	sleep "$1"
+	kill -STOP "$served"
+	wait $pid || true
+	took=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
+	kill -CONT "$served"
+	awk -v t="$took" -v most="$2" 'BEGIN { exit t >= most }' ||
+		{ echo "stopped after $1: ${*:3}: $took s" >&2; cat err >&2; false; }
+}
+
+@test "a server that hangs holds a hand-off up for its time and no longer" {
+	local at way n=0
+	serve peer --listen tcp://127.0.0.1:0
+	for at in 0 0.02 0.04 0.06 0.1; do
+		for way in to from; do
+			[ $way = to ] && from=$EPD_STORE to=$PWD/peer ||
+				{ from=$PWD/peer to=$EPD_STORE; }
+			s=$(ask 'How hung?' --store "$from")
+			if [ $way = to ]; then
+				hung $at 6 epd-handoff --timeout 2s --to "$address" "$s" t$((++n))
+			else
+				hung $at 6 epd-handoff --timeout 2s --from "$address" "$s" t$((++n))
+			fi
+			sleep 0.2
+			epd-state gc -q
+			epd-state gc -q --store peer
+			for id in $(epd-handoff --at "$address" --status | cut -d' ' -f1); do
+				epd-handoff --at "$address" --commit "$id" >/dev/null 2>&1 || true
+			done
+			[ -z "$(epd-handoff --status)" ]
+			[ -z "$(epd-handoff --store peer --status)" ]
+			{ epd-state ls | sed 's/^/here /'
+			  epd-state ls --store peer | sed 's/^/there /'; } >owner
+			[ "$(wc -l <owner)" -eq 1 ] || { echo "$way, $at:" >&2; cat owner >&2; false; }
+			read -r where who _ <owner
+			if [ "$where" = here ]; then
+				epd-state release "$who"
+			else
+				epd-state release --store peer "$who"
+			fi
+		done
+	done
+}
+
+@test "a server that hangs is asked once by a command" {
+	local b ids=()
+	s=$(ask)
+	serve peer --listen tcp://127.0.0.1:0
+	for _ in 1 2 3; do
+		ids+=("$(epd-handoff --prepare --timeout 1h --to "$address" "$(epd-fork "$s")")")
+	done
+	hung 0 8 epd-handoff --status
+	[ "$(grep -c unreachable out)" -eq 3 ]
+	hung 0 8 epd-handoff --status "${ids[0]:0:8}"
+	grep -q unreachable out
+	hung 0 8 epd-handoff --commit "${ids[@]}"
+	[ "$(grep -c 'cannot be reached' err)" -eq 3 ]
+	hung 0 8 epd-handoff --at "$address" --status
+	hung 0 8 epd-handoff --abort "${ids[@]:0:2}"
+	[ "$(wc -l <out)" -eq 2 ]
+	epd-handoff --commit "${ids[2]}"
+	[ -z "$(epd-handoff --status)" ]
+}
+
 @test "an address is one line" {
 	for store in $'a\nb' $'a\x1b[2J' $'a\xc2\x9b31m'; do
 		run --separate-stderr -2 timeout 10 epd-serve --role data --store "$store"
