@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "cmd/cli.h"
 #include "transport/transport.h"
 
@@ -60,6 +61,7 @@ struct handoff {
 	int phase;			/* 0: the whole */
 	const char *reason, *to, *from, *at;
 	const uint8_t *shown;		/* the id that is asked for */
+	volatile sig_atomic_t *caught;	/* a signal that ends it */
 	struct epd_store *s;
 };
 
@@ -322,6 +324,15 @@ check_use(struct handoff *x, int n)
 		x->reason = "by command";
 }
 
+/* Waits for a peer end then, and what stands is told of as after any failure. */
+static int
+is_over(void *arg)
+{
+	const struct handoff *x = arg;
+
+	return *x->caught;
+}
+
 /* What is fetched may be the first that is in it. */
 static struct epd_store *
 make_store(struct cli *c)
@@ -354,14 +365,18 @@ main(int argc, char **argv)
 	c->transports = epd_transports();
 	check_use(&x, argc - first);
 	new = !x.phase || x.phase == PREPARE;
-	if (new && argc - first == 2)
-		x.offer.workflow = argv[--argc];
+	if (new && argc - first == 2 &&
+	    !epd_workflow_name_ok(x.offer.workflow = argv[--argc]))
+		cli_usage(c, "%s: no name of a workflow", x.offer.workflow);
 	operand = cli_operands(c, argc, argv, first, &n);
 	x.s = x.phase == STATUS ? cli_look(c) : x.from ? make_store(c) :
 	    cli_store(c, 0);
 	if (x.phase == STATUS)
 		status(&x, n, operand);
-	for (int i = 0; x.phase != STATUS && i < n && !c->out_failed; i++) {
+	x.caught = cli_catch();
+	epd_stop_heed(is_over, &x);
+	for (int i = 0; x.phase != STATUS && i < n && !c->out_failed &&
+	    !*x.caught; i++) {
 		if (new)
 			begin(&x, operand[i]);
 		else

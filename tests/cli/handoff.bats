@@ -359,6 +359,8 @@ $missing to be computed$" err
 	run -2 epd-handoff --timeout soon "$s"
 	run -2 epd-handoff --reason x "$s"
 	run -2 epd-handoff --bogus "$s"
+	run --separate-stderr -2 epd-handoff w1/s6 w1/s7
+	[[ $stderr == *'w1/s7: no name of a workflow'* ]]
 	[ "$(states)" -eq 1 ]
 }
 

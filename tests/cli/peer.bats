@@ -527,6 +527,33 @@ hung() {
 	[ -z "$(epd-handoff --status)" ]
 }
 
+@test "a hand-off that is called off says what stands" {
+	local at b rc
+	s=$(ask)
+	serve peer --listen tcp://127.0.0.1:0
+	for at in 0.02 0.04 0.06 0.08; do
+		b=$(epd-fork "$s")
+		epd-handoff --timeout 1h --to "$address" "$b" >out 2>err &
+		pid=$!
+		sleep $at
+		kill -STOP "$served"
+		sleep 0.2
+		kill -TERM $pid 2>/dev/null || true
+		rc=0
+		wait $pid || rc=$?
+		id=$(epd-handoff --status | cut -d' ' -f1)
+		kill -CONT "$served"
+		# Before it began to heed there is nothing yet.
+		[ -z "$id" ] || [[ $(<err) == *"hand-off $id stands"* ]] || { cat err >&2; false; }
+		[ $rc -ne 0 ] || [ -s out ]
+		[ -z "$id" ] || epd-handoff --abort "$id" || epd-handoff --commit "$id"
+		for id in $(epd-handoff --at "$address" --status | cut -d' ' -f1); do
+			epd-handoff --at "$address" --commit "$id" >/dev/null 2>&1 || true
+		done
+	done
+	[ -z "$(epd-handoff --status)" ]
+}
+
 @test "an address is one line" {
 	for store in $'a\nb' $'a\x1b[2J' $'a\xc2\x9b31m'; do
 		run --separate-stderr -2 timeout 10 epd-serve --role data --store "$store"
