@@ -82,7 +82,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	return 0;
 }
 
-/* Memory for what comes, charged first. */
+/* Memory for what comes, charged first, with nothing of others in it: it may be read. */
 static int
 make_parts(struct epd_guest *g, struct epd_window *w, struct epd_cur *c,
     struct epd_why *why)
@@ -104,7 +104,7 @@ make_parts(struct epd_guest *g, struct epd_window *w, struct epd_cur *c,
 	for (int i = 0; i < EPD_PARTS; i++) {
 		if (!w->part_bytes[i])
 			continue;
-		if (!(w->part[i] = epd_malloc((size_t)w->part_bytes[i])))
+		if (!(w->part[i] = epd_calloc(1, (size_t)w->part_bytes[i])))
 			return -ENOMEM;
 		w->extent[w->n++] = (struct epd_extent){ .fd = -1,
 		    .p = w->part[i], .bytes = w->part_bytes[i] };
