@@ -158,7 +158,6 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 	    deadline_ns, why);
 	if (rc == 0)
 		rc = epd_carry(&c, &carried, why);
-	epd_route_close(&m->route);
 	epd_transferred_add(out, &carried);
 	return rc;
 }
