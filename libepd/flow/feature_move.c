@@ -273,6 +273,8 @@ write_feature(struct moving *m, const struct epd_transfer_policy *policy,
 		return epd_why(why, EPD_ENOTHING, "it has no picture, and the "
 		    "peer does not keep rows of ours");
 	}
+	if (rc == -ENOENT)
+		return epd_why(why, EPD_ENOTHING, "no such feature");
 	if (rc < 0)
 		return epd_why(why, rc, "feature: %s", epd_strerror(rc));
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {

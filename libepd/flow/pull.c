@@ -129,7 +129,7 @@ move_features(struct trip *t, struct epd_why *why)
 		    &t->policy, t->deadline_ns, &out, why);
 		t->p->moved.bytes += out.bytes;
 		/* Its source has it no more either: it is SUSPECT there and here. */
-		if (rc == -ENOENT || rc == EPD_ENOTHING)
+		if (rc == EPD_ENOTHING)
 			rc = 0;
 	}
 	return rc;

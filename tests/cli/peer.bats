@@ -274,6 +274,14 @@ codec_of() {
 	epd-decode -n 1 "$s" >/dev/null
 }
 
+@test "a server has as many files open as it may, whatever its shell says" {
+	was=$(ulimit -Sn)
+	ulimit -Sn 200
+	serve peer --listen tcp://127.0.0.1:0
+	ulimit -Sn "$was"
+	[ "$(awk '/^Max open files/ { print $4 }' "/proc/$served/limits")" -gt 200 ]
+}
+
 @test "a codec that the peer does not know changes nothing" {
 	s=$(ask)
 	printf 'transfer:\n  compression: custom\n' >>"$EPD_CONFIG"
