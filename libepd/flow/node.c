@@ -106,9 +106,10 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 	const struct epd_peer peer = {
 		.address = n->address, .key = { n->key.p, n->key.n },
 		/*
-		 * Everything that moves has a sum of its own, told over what a
-		 * stranger cannot change: summing it on the wire too would only
-		 * cost.
+		 * Pages and features have sums of their own, which who gets
+		 * them compares before he keeps them, wherever the sums came
+		 * from: of a page in words, of a feature that is brought among
+		 * its bytes.  Summing blocks on the wire too would only cost.
 		 */
 		.checksum = 0,
 		.deadline_ns = deadline_or(n, deadline_ns),

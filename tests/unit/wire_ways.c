@@ -162,6 +162,8 @@ TEST(a_node_plans_by_one_planner_and_each_decision_has_ids_of_its_own)
 			twice += id[a] == id[b];
 	CHECK(ids > ROUTES * DECISIONS);
 	CHECK_INT(twice, 0);
+	/* What is no backend is looked at nowhere. */
+	epd_node_observe(n, (enum epd_backend)100000000, EPD_EPEER, 0, 0);
 	/* What the link went by may be gone. */
 	CHECK_INT(epd_node_link(n, EPD_VIA_TCP, &l, 0, NULL), 0);
 	epd_node_drop_link(n, EPD_VIA_TCP);
