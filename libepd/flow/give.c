@@ -430,6 +430,21 @@ epd_gift_page(const struct epd_gift *g, uint32_t i, struct epd_extent *out)
 	out->p = (void *)(uintptr_t)epd_run_page(h->map, f->at);
 }
 
+void
+epd_gift_look(struct epd_gift *g, struct epd_pages_ask *a)
+{
+	for (uint32_t i = 0; i < a->n; i++) {
+		struct found *f = g->page + i;
+
+		if (!a->page[i].there || f->packed ||
+		    epd_run_verify(g->held[f->held].map, f->at) == 0)
+			continue;
+		a->page[i].there = 0;
+		f->held = -1;
+		epd_count(g->s->metrics, EPD_M_PAGES_CORRUPT, 1);
+	}
+}
+
 int
 epd_gift_have(struct epd_store *s, const struct epd_page_ask *page, uint32_t n,
     uint8_t *have)

@@ -192,6 +192,19 @@ tell_waiting(struct epd_node *n, const struct epd_why *why, uint64_t now,
 	l->fn(l->arg, text);
 }
 
+void
+epd_node_waits(struct epd_node *n, int rc, uint64_t deadline_ns)
+{
+	const struct epd_why lost = { "the connection is lost" };
+
+	if (rc == EPD_EPEER) {
+		tell_waiting(n, &lost, epd_clock_boot_ns(), deadline_ns);
+	} else if (rc >= 0) {
+		n->lost_ns = 0;
+		n->told = 0;
+	}
+}
+
 /* 1 if it may go otherwise when it is tried again, after a moment's sleep. */
 static int
 again(struct epd_node *n, enum epd_backend b, int rc, uint64_t *wait_ns,
@@ -225,10 +238,8 @@ epd_node_try(struct epd_node *n, enum epd_backend b,
 	} while (rc < 0 && again(n, b, rc, &wait_ns, deadline, &own));
 	if (rc < 0 && *own.text)
 		return epd_why(why, rc, "%s", own.text);
-	if (rc >= 0) {
-		n->lost_ns = 0;
-		n->told = 0;
-	}
+	if (rc >= 0)
+		epd_node_waits(n, rc, deadline);
 	return rc;
 }
 

@@ -70,6 +70,8 @@ void epd_node_failed(struct epd_node *n, enum epd_backend b, int rc);
 int epd_node_try(struct epd_node *n, enum epd_backend b,
     int (*fn)(void *arg, struct epd_link *l, uint64_t deadline_ns,
     struct epd_why *why), void *arg, uint64_t deadline_ns, struct epd_why *why);
+/* The same of an attempt by whatever way, which ended so and is made again. */
+void epd_node_waits(struct epd_node *n, int rc, uint64_t deadline_ns);
 /*
  * MAKE: a workflow there, its name and uuid.  One without a name ("") would be made
  * twice, and is asked for once.

@@ -175,4 +175,5 @@ epd_route_told(void *arg, enum epd_backend b, int rc, uint64_t bytes,
 	if (rc < 0)
 		r->failed = b;
 	epd_node_observe(r->n, b, rc, bytes, ns);
+	epd_node_waits(r->n, rc, r->way.intent.deadline_ns);
 }

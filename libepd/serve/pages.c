@@ -48,6 +48,8 @@ read_window(struct epd_guest *g, struct epd_pages_ask *a,
 	rc = epd_guest_room(g, why);
 	if (rc == 0)
 		rc = epd_gift_find(&w->gift, g->s, g->s->codecs, a, why);
+	if (rc == 0 && !g->near)
+		epd_gift_look(w->gift, a);
 	for (uint32_t i = 0; rc == 0 && i < a->n; i++)
 		if (a->page[i].there)
 			epd_gift_page(w->gift, i, w->extent + w->n++);

@@ -103,6 +103,32 @@ teardown() {
 	[ "$(says "$output" --store peer)" = "$want" ]
 }
 
+@test "a page that is damaged here is not sent: it is computed there" {
+	s=$(ask "$(seq -s' ' 60)")
+	want=$(says "$s")
+	for from in --to --from; do
+		# The middle of the file is in the middle of its pages.
+		run=$(find memory -path '*/w/*' -type f -size +100k | head -1)
+		chmod u+w "$run"
+		printf '\377\376' | dd of="$run" bs=1 seek=$(($(stat -c %s "$run") / 2)) \
+			conv=notrunc status=none
+		t=$(epd-fork "$s")
+		if [ $from = --to ]; then
+			serve peer --listen tcp://127.0.0.1:0
+			run --separate-stderr epd-handoff -v --to "$address" "$t"
+		else
+			serve "$EPD_STORE" --listen tcp://127.0.0.1:0
+			run --separate-stderr epd-handoff -v --store other --from "$address" "$t"
+		fi
+		unserve
+		[ "$status" -eq 0 ]
+		[[ $stderr =~ [1-9][0-9]*\ copied.*[1-9][0-9]*\ to\ be\ computed ]]
+		[ $from = --to ] && at=peer || at=other
+		[ "$(says "$output" --store "$at")" = "$want" ]
+		epd-state check --store "$at"
+	done
+}
+
 @test "a socket on this machine: the same user alone" {
 	s=$(ask)
 	want=$(says "$s")
