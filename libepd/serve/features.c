@@ -51,6 +51,8 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		    0;
 	}
 	if (rc == 0)
+		rc = epd_guest_room(g, why);
+	if (rc == 0)
 		rc = epd_feature_open_parts(g->s->features, &fp, &w->files);
 	if (rc < 0) {
 		epd_window_free(g, w);
@@ -72,6 +74,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		epd_window_free(g, w);
 		return rc;
 	}
+	epd_guest_holds(g, w, w->n);
 	epd_window_enter(g, w, opened);
 	epd_pack_u64(answer, w->id);
 	for (int i = 0; i < EPD_PARTS; i++)

@@ -3,6 +3,8 @@
  * windows, runs and workflows that are not theirs; parcels of nonsense.  The store is as
  * it was, what they were granted is given back, and nothing of where things lie is told.
  */
+#include <sys/resource.h>
+
 #include "tests/check.h"
 #include "tests/unit/depot_guest.h"
 #include "serve/guest.h"
@@ -700,7 +702,7 @@ TEST(states_that_cannot_be)
 	REFUSED(p.traits.tenant = "another");
 	REFUSED(p.v.pages = g0.page; p.v.npages = 3; p.v.run = 7);
 	REFUSED(p.v.pages = g0.page; p.v.npages = 3; p.v.nlinks = 1;
-	    p.v.links = (&(struct epd_link){ 7, 3 }));
+	    p.v.links = (&(struct epd_run_link){ 7, 3 }));
 	REFUSED(p.v.images = images; p.v.nimages = 2);
 #undef REFUSED
 	CHECK_INT(ask_ready(&g, &(struct parcel){ .traits = g0.traits, .v = {
@@ -996,6 +998,87 @@ TEST(credits_that_are_exceeded)
 	CHECK(open_window(g + MANOR_SLOTS, EPD_ASK_WRITE_PAGES));
 	for (int i = 0; i <= MANOR_SLOTS; i++)
 		guest_end(g + i);
+	DOWN();
+}
+
+/* ---- open files ---- */
+
+/* READ_PAGES of a state's three pages: how many are there, or what it failed by. */
+static int
+ask_read(struct guest *g)
+{
+	struct epd_buf q = {0}, answer = {0};
+	struct epd_pages_ask a;
+	struct epd_opened opened;
+	struct epd_cur c;
+	int rc, n = 0;
+
+	good_pages(&q, EPD_ASK_READ_PAGES);
+	rc = m.host.call(g->g, EPD_ASK_READ_PAGES, epd_span(q.p, q.n), &answer,
+	    &opened, &g->why);
+	c = epd_cur(epd_span(answer.p, answer.n));
+	if (rc == 0 && epd_pages_ask_unpack(&c, &a) == 0) {
+		for (uint32_t i = 0; i < a.n; i++)
+			n += a.page[i].there;
+		epd_pages_ask_free(&a);
+	}
+	if (rc == 0)
+		g->opened = opened;
+	epd_buf_free(&q);
+	epd_buf_free(&answer);
+	return rc < 0 ? rc : n;
+}
+
+/* Who is told that pages are not there computes them: nobody is for want of a file. */
+TEST(no_file_to_be_had_is_no_lack_of_pages)
+{
+	struct rlimit all, few;
+	struct guest g;
+	int refused = 0, given = 0, rc = 0, first;
+
+	up();
+	guest_begin(&g, &m, 0);
+	CHECK_INT(ask_read(&g), 3);
+	m.host.gone(g.g, g.opened.id);
+	CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), 0);
+	first = dup(0);
+	close(first);
+	for (int more = 0; more < 24; more++) {
+		few = (struct rlimit){ (rlim_t)(first + more), all.rlim_max };
+		CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = ask_read(&g);
+		CHECK_INT(setrlimit(RLIMIT_NOFILE, &all), 0);
+		CHECK(rc == 3 || rc == -EMFILE);
+		refused += rc == -EMFILE;
+		given += rc == 3;
+		if (rc == 3)
+			m.host.gone(g.g, g.opened.id);
+	}
+	CHECK(refused && given);
+	guest_end(&g);
+	DOWN();
+}
+
+TEST(a_guests_open_files_are_bounded)
+{
+	struct guest g, other;
+	int n = 0, rc, fds;
+
+	up();
+	guest_begin(&g, &m, 0);
+	guest_begin(&other, &m, 0);
+	fds = scratch_have("fd");
+	while ((rc = ask_read(&g)) == 3 && n < 2000)
+		n++;
+	CHECK_INT(rc, EPD_ECREDIT);
+	CHECK(n > 32);
+	CHECK(scratch_have("fd") - fds <= 1024 + 8);
+	/* Others have theirs, and one that is shut is had again. */
+	CHECK_INT(ask_read(&other), 3);
+	m.host.gone(g.g, g.opened.id);
+	CHECK_INT(ask_read(&g), 3);
+	guest_end(&g);
+	guest_end(&other);
 	DOWN();
 }
 
