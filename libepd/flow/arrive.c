@@ -263,9 +263,6 @@ epd_arrival_keep(struct epd_arrival *x, int trusted, uint64_t *run,
 	rc = epd_run_publish(x->run, id, x->entry, (long)x->n);
 	if (rc < 0)
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
-	if (!epd_run_is_given(x->run))
-		epd_index_put(epd_store_index(x->s), x->workflow, id,
-		    x->shape.tokens, x->entry, (long)x->n);
 	*run = id;
 	return 0;
 }

@@ -120,6 +120,17 @@ link_run(const struct settler *t, const struct spot *p, uint64_t as)
 	return rc == 0;
 }
 
+/* Whoever has a prefix in common finds what came under the name that it has now. */
+static void
+tell_index(const struct settler *t, const struct epd_run *table, uint64_t run)
+{
+	struct epd_run_shape shape;
+
+	epd_run_shape_of(table, &shape);
+	epd_index_put(epd_store_index(t->s), t->to->name, run, shape.tokens,
+	    epd_run_entries(table), epd_run_count(table));
+}
+
 /* Pages from `at` on that are in one place, or in none; how many they are. */
 static int64_t
 settle_stretch(struct settler *t, uint32_t at)
@@ -150,6 +161,8 @@ settle_stretch(struct settler *t, uint32_t at)
 		x->moved.copied += n;
 	else
 		x->moved.linked += n;
+	if (first.came >= 0 && !first.given)
+		tell_index(t, t->table[first.came], run);
 	/* A file that was linked says nothing of where it came from. */
 	x->v.given |= first.given || (first.came >= 0 &&
 	    !t->s->config.trust_peers);

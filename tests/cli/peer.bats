@@ -103,6 +103,40 @@ teardown() {
 	[ "$(says "$output" --store peer)" = "$want" ]
 }
 
+@test "pages of a peer that is trusted serve all workflows, and do not travel twice" {
+	text=$(seq -s' ' 60)
+	reused() { sed -n 's/^.*reused \([0-9,]*\) of.*/\1/p' "$1" | tr -d ,; }
+	for trust in false true; do
+		printf 'page:\n  memory_dir: %s\ntransfer:\n  trust_peers: %s\n' \
+			"$PWD/memory" $trust >"$EPD_CONFIG"
+		serve peer-$trust --listen tcp://127.0.0.1:0
+		s=$(ask "$text")
+		t=$(epd-fork "$s")
+		u=$(epd-fork "$s")
+		epd-handoff --to "$address" "$t" >/dev/null
+		epd-prefill -v --store peer-$trust -w own \
+			-i "$pictures/008_0.jpg" -p "$text" 2>said >/dev/null
+		run --separate-stderr epd-handoff -v --to "$address" "$u"
+		copied=$(sed -n 's/.* \([0-9]*\) copied.*/\1/p' <<<"$stderr")
+		# Fetched, they serve as well.
+		epd-handoff --store third-$trust --from "$address" w1/s1 >/dev/null
+		epd-prefill -v --store third-$trust -w own \
+			-i "$pictures/008_0.jpg" -p "$text" 2>fetched >/dev/null
+		unserve
+		if $trust; then
+			[ "$(reused said)" -gt 100 ]
+			[ "$(reused fetched)" -gt 100 ]
+			[ "$copied" -le 1 ]
+		else
+			[ "$(reused said)" -eq 0 ]
+			[ "$(reused fetched)" -eq 0 ]
+		fi
+		for s in peer third; do
+			epd-state check --store $s-$trust
+		done
+	done
+}
+
 @test "a page that is damaged here is not sent: it is computed there" {
 	s=$(ask "$(seq -s' ' 60)")
 	want=$(says "$s")
