@@ -506,10 +506,11 @@ call(struct epd_link *link, uint16_t verb, struct epd_span ask,
 
 static int
 map(struct epd_link *link, uint64_t window, uint64_t offset,
-    struct epd_stretch *out, struct epd_why *why)
+    struct epd_stretch *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	const struct file *f = find(of(link), window);
 
+	(void)deadline_ns;
 	if (!f || offset >= f->size)
 		return epd_why(why, f ? EPD_EUSAGE : EPD_ENOTHING, "%s",
 		    f ? "beyond the file" : "no such window");

@@ -212,7 +212,7 @@ static int
 submit(struct run *r, uint64_t k, uint64_t deadline, struct epd_why *why)
 {
 	struct epd_piece p = { .tag = tag_of(r, k), .op = r->a->c->op,
-	    .window = r->way.window };
+	    .window = r->way.window, .deadline_ns = deadline };
 	const struct epd_item *item;
 	uint8_t *slot = NULL;
 	uint64_t at;

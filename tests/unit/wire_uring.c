@@ -217,7 +217,7 @@ TEST(many_under_way_and_called_off)
 		while (put < N) {
 			struct epd_piece piece = { (uint64_t)put, put % 2 ?
 			    EPD_OP_READ : EPD_OP_WRITE, id,
-			    (uint64_t)(put % 1000) * 64, 64, p + put * 64 };
+			    (uint64_t)(put % 1000) * 64, 64, p + put * 64, 0 };
 
 			rc = epd_link_ops(l)->submit(l, &piece, &wire_why);
 			if (rc == -EAGAIN)
@@ -238,7 +238,7 @@ TEST(many_under_way_and_called_off)
 	    EPD_EUSAGE);
 	/* Closed with some under way. */
 	for (int i = 0; i < 50; i++) {
-		struct epd_piece piece = { 1, EPD_OP_READ, id, 0, 64, p };
+		struct epd_piece piece = { 1, EPD_OP_READ, id, 0, 64, p, 0 };
 
 		CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 	}
@@ -260,7 +260,7 @@ TEST(kind30_a_deadline)
 	CHECK((l = up()));
 	CHECK((id = open_file(l, "a", EPD_FILE_CREATE, 4096, &rc)));
 	for (int i = 0; i < 100; i++) {
-		struct epd_piece piece = { (uint64_t)i, EPD_OP_READ, id, 0, 64, p };
+		struct epd_piece piece = { (uint64_t)i, EPD_OP_READ, id, 0, 64, p, 0 };
 
 		CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 		do
