@@ -280,10 +280,12 @@ epd_client_shut(struct epd_client *s, uint64_t window, uint64_t deadline_ns,
 
 /* ---- moves ---- */
 
+/* What was called off unsent is no move any more, and keeps its place till its turn. */
 static int
 is_full(const struct epd_client *s)
 {
-	return s->moves + untold(s) >= EPD_CLIENT_MOVES;
+	return s->moves + untold(s) >= EPD_CLIENT_MOVES ||
+	    s->end - s->first >= EPD_CLIENT_RING - 1;
 }
 
 int

@@ -254,6 +254,48 @@ TEST(a_move_without_a_deadline_asks_nothing)
 	down();
 }
 
+/* Calling off and putting again, while nothing goes out, ends in -EAGAIN. */
+TEST(what_is_called_off_unsent_keeps_its_place)
+{
+	enum { BIG = 1 << 20, CYCLES = 2000 };
+	struct epd_piece piece = { .tag = 1, .op = EPD_OP_WRITE, .bytes = BIG };
+	struct epd_piece_done d;
+	const pid_t pid = apart();
+	struct epd_link *l;
+	int rc = 0, cycles = 0;
+
+	CHECK(pid > 0);
+	CHECK((l = wire_link(EPD_VIA_TCP, address, NULL, 1)));
+	CHECK((piece.window = wire_open(l, WIRE_BOTH, 1)));
+	CHECK((piece.local = malloc(BIG)));
+	memcpy(piece.local, wire_want, BIG);
+	stop_it(pid);
+	/* In part: the socket has no room for all of it. */
+	CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
+	for (; cycles < CYCLES; cycles++) {
+		struct epd_piece other = piece;
+
+		other.tag = 2;
+		if ((rc = epd_link_ops(l)->submit(l, &other, &wire_why)))
+			break;
+		CHECK_INT(epd_link_ops(l)->cancel(l, 2), 0);
+		CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(1000),
+		    &wire_why), 1);
+		CHECK(d.tag == 2 && d.rc == -ECANCELED);
+	}
+	CHECK_INT(rc, -EAGAIN);
+	CHECK(cycles > 256);
+	kill(pid, SIGCONT);
+	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(10000), &wire_why), 1);
+	CHECK(d.tag == 1 && !d.rc && d.bytes == BIG);
+	memset(piece.local, 0, BIG);
+	d = wire_move(l, EPD_OP_READ, piece.window, 0, piece.local, BIG);
+	CHECK(!d.rc && wire_is_right(piece.local, 0, BIG));
+	free(piece.local);
+	epd_link_ops(l)->close(l);
+	rejoin(pid);
+}
+
 TEST(over_tcp_there_are_no_files)
 {
 	struct epd_buf a = { 0 };
