@@ -374,27 +374,6 @@ reap(struct run *r, struct epd_why *why)
 	return rc;
 }
 
-/* It was called off: the link goes on if it can call off what is under way. */
-static int
-call_off(struct run *r)
-{
-	const struct epd_pieces *p = r->a->pieces;
-	const uint64_t till = epd_clock_boot_ns() + 1000 * MS;
-	struct epd_piece_done d[BATCH];
-	int n = 0;
-
-	for (uint64_t k = 0; r->ops->cancel && k < p->n; k++)
-		if (p->state[k] == EPD_PIECE_UNDER_WAY)
-			(void)r->ops->cancel(r->way.link, tag_of(r, k));
-	while (r->ops->cancel && r->under_way && n >= 0) {
-		n = r->ops->wait(r->way.link, d, BATCH, till, NULL);
-		for (int i = 0; i < n; i++)
-			(void)done(r, d + i, till, NULL);
-	}
-	epd_count(r->a->c->metrics, EPD_M_TRANSFER_CANCELLED, 1);
-	return -ECANCELED;
-}
-
 static int
 move_all(struct run *r, struct epd_why *why)
 {
@@ -403,10 +382,8 @@ move_all(struct run *r, struct epd_why *why)
 
 	r->came_ns = epd_clock_boot_ns();
 	while (rc == 0 && (r->under_way || r->next < p->n)) {
-		if (epd_is_stopped()) {
-			epd_why(why, -ECANCELED, "called off");
-			return call_off(r);
-		}
+		if (epd_is_stopped())
+			return epd_why(why, -ECANCELED, "called off");
 		rc = fill(r, patience(r), why);
 		if (rc == 0 && r->under_way)
 			rc = reap(r, why);
@@ -471,7 +448,12 @@ go(struct run *r, struct epd_why *why)
 		rc = c->how->commit(c->arg, r->a->plan, &r->way,
 		    c->deadline_ns, why);
 	}
-	/* A link that has nothing under way may be used again. */
+	if (rc == -ECANCELED)
+		epd_count(c->metrics, EPD_M_TRANSFER_CANCELLED, 1);
+	/*
+	 * Damage leaves a link that may be used again.  One that was called off does not:
+	 * its waits have failed, and closing it is what takes back what is under way.
+	 */
 	broken = rc < 0 && (r->under_way || rc != EPD_ECORRUPT);
 	c->how->close(c->arg, &r->way, broken);
 	forget_under_way(r);

@@ -557,7 +557,7 @@ TEST(called_off)
 	epd_stop_heed(NULL, NULL);
 	pthread_join(t, NULL);
 	CHECK_INT(rc, -ECANCELED);
-	CHECK(epd_clock_boot_ns() - from < 2500 * MS);
+	CHECK(epd_clock_boot_ns() - from < 1000 * MS);
 	CHECK(is_idle(&w));
 	end(&w);
 }
