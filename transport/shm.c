@@ -123,6 +123,7 @@ ask(struct link *l, struct view *v, uint32_t from, uint32_t *all,
 	struct epd_buf q = { 0 }, a = { 0 };
 	struct epd_cur c;
 	uint32_t n = 0;
+	int lies = 0;
 
 	epd_pack_u64(&q, v->window);
 	epd_pack_u32(&q, from);
@@ -134,21 +135,21 @@ ask(struct link *l, struct view *v, uint32_t from, uint32_t *all,
 	*all = epd_unpack_u32(&c);
 	v->writable = epd_unpack_u32(&c) != 0;
 	n = epd_unpack_u32(&c);
-	if (!rc && (c.failed || n > EPD_MAP_MOST || *all > EPD_MAP_EXTENTS ||
+	lies = !rc && (c.failed || n > EPD_MAP_MOST || *all > EPD_MAP_EXTENTS ||
 	    n > *all - from || (!n && from < *all) ||
-	    epd_cur_left(&c) != (size_t)n * EPD_MAP_EACH))
-		rc = EPD_EPEER;
-	for (uint32_t i = 0; i < n && !rc; i++) {
+	    epd_cur_left(&c) != (size_t)n * EPD_MAP_EACH);
+	for (uint32_t i = 0; i < n && !rc && !lies; i++) {
 		const uint64_t bytes = epd_unpack_u64(&c);
 		const uint64_t at = epd_unpack_u64(&c);
 
 		rc = add(v, bytes, at, epd_unpack_u32(&c));
+		lies = rc == EPD_EPEER;
 	}
 	epd_buf_free(&q);
 	epd_buf_free(&a);
-	if (rc == EPD_EPEER)
-		return epd_why(why, rc, "the window's files are not as the peer "
-		    "says");
+	if (lies)
+		return epd_why(why, EPD_EPEER, "the window's files are not as the "
+		    "peer says");
 	return rc ? rc : (int)n;
 }
 

@@ -228,6 +228,26 @@ TEST(a_silent_peer_is_waited_for_till_the_deadline)
 	rejoin(pid);
 }
 
+/* One that is gone has not lied. */
+TEST(a_lost_peer_is_told_as_lost)
+{
+	const pid_t pid = apart();
+	struct epd_stretch s;
+	struct epd_link *l;
+	uint64_t id;
+
+	CHECK(pid > 0);
+	CHECK((l = shm()) && (id = wire_open(l, WIRE_BOTH, 0)));
+	kill(pid, SIGKILL);
+	scratch_wait(pid);
+	CHECK_INT(epd_link_ops(l)->map(l, id, 0, &s, wire_in(5000), &wire_why),
+	    EPD_EPEER);
+	CHECK(strstr(wire_why.text, "lost") ||
+	    strstr(wire_why.text, strerror(EPIPE)));
+	epd_link_ops(l)->close(l);
+	scratch_close(dir);
+}
+
 /* Without a deadline nothing is asked: it goes over the socket. */
 TEST(a_move_without_a_deadline_asks_nothing)
 {
