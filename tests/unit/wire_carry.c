@@ -581,14 +581,16 @@ TEST(a_charge_is_granted_whole_or_not_at_all)
 	CHECK_INT(epd_ledger_take(&l, &c, NULL), EPD_ECREDIT);
 	CHECK_INT(l.used.nic_bytes, 10);
 	/* What is granted beside what is used. */
-	epd_ledger_credit(&l, &(struct epd_credits){ .bytes = 5, .slots = 1 });
+	epd_ledger_credit(&l, &(struct epd_credits){ .bytes = 5, .slots = 1,
+	    .staging = 3 });
 	CHECK_INT(l.limit.receiver_bytes, 15);
+	CHECK_INT(l.limit.consumer_slots, 3);
 	epd_ledger_give(&l, &c);
 	CHECK(!memcmp(&before, &l.used, sizeof before));
 	/* Every part alone is enough to refuse it. */
 	for (int i = 0; i < 8; i++) {
 		struct epd_charge one = {0};
-		struct epd_ledger tight = { .generation = 1 };
+		struct epd_ledger tight = {0};
 
 		switch (i) {
 		case 0: one.nic_bytes = 1; break;
