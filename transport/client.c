@@ -1,5 +1,5 @@
 /*
- * session.c - a session's life, its calls and moves; client_in.h draws it.
+ * client.c - a session's life, its calls and moves; client_in.h draws it.
  * Both ways are served whenever it waits, so that neither end waits for the other.
  */
 #include "transport/client.h"

@@ -1,5 +1,5 @@
 /*
- * session_push.c - sending questions.
+ * client_push.c - sending questions.
  *
  * A frame is laid out anew from the place it has got to: the head and body, then of
  * a WRITE its bulk, in blocks with their sums if they are summed.  Bulk is summed a

@@ -221,8 +221,9 @@ epd_stream_skip(struct epd_stream *s, uint64_t n, uint64_t deadline_ns)
 
 /* ---- writing ---- */
 
-int
-epd_iov_eat(struct iovec *iov, int n, size_t k)
+/* Take k bytes off the front of iov; how many of n are left, moved to the front. */
+static int
+eat(struct iovec *iov, int n, size_t k)
 {
 	int i = 0;
 
@@ -252,7 +253,7 @@ send_all(int fd, struct msghdr *m, int more, uint64_t deadline_ns)
 		if (k >= 0) {
 			m->msg_control = NULL;
 			m->msg_controllen = 0;
-			n = epd_iov_eat(iov, n, (size_t)k);
+			n = eat(iov, n, (size_t)k);
 			continue;
 		}
 		if (errno == EINTR)

@@ -350,7 +350,7 @@ cancel(struct epd_link *link, uint64_t tag)
 
 /* ---- files ---- */
 
-/* What O_DIRECT wants of this file; *direct is -1 where it cannot. */
+/* What O_DIRECT wants of this file; f->direct is -1 where it cannot. */
 static void
 open_direct(struct link *l, struct file *f, const char *name)
 {
