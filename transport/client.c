@@ -272,8 +272,7 @@ epd_client_shut(struct epd_client *s, uint64_t window, uint64_t deadline_ns,
 {
 	uint8_t ask[8];
 
-	for (int i = 0; i < 8; i++)
-		ask[i] = (uint8_t)(window >> 8 * i);
+	epd_put_le(ask, window, sizeof ask);
 	return put(s, EPD_WIRE_SHUT, 0, epd_span(ask, sizeof ask), NULL,
 	    deadline_ns, why);
 }
