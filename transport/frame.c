@@ -35,7 +35,8 @@ is_possible(const struct epd_frame *f)
 
 	if (f->verb < EPD_WIRE_HELLO || f->verb >= EPD_WIRE_VERBS ||
 	    f->flags & ~EPD_FRAME_FLAGS || f->body > EPD_FRAME_BODY ||
-	    f->bulk > EPD_FRAME_BULK)
+	    f->bulk > EPD_FRAME_BULK || f->status > UINT16_MAX ||
+	    f->status < -UINT16_MAX)
 		return 0;
 	if (answer ? f->status > 0 : f->status && f->verb != EPD_WIRE_CALL)
 		return 0;

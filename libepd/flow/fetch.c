@@ -337,7 +337,6 @@ come(struct fetch *f, uint64_t bytes, uint64_t deadline_ns, uint64_t *id,
 		    f->policy, deadline_ns, why);
 	if (rc == 0)
 		rc = carry(f, deadline_ns, id, out, why);
-	epd_route_close(&f->route);
 	epd_arrival_free(f->x);
 	f->x = NULL;
 	return rc;

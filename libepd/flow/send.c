@@ -200,7 +200,6 @@ send_batch(struct send *x, const struct epd_gift *g,
 		epd_transferred_add(out, &carried);
 	if (rc == 0)
 		out->moved += c.n;
-	epd_route_close(&x->route);
 	epd_free(c.item);
 	return rc;
 }
@@ -251,6 +250,7 @@ epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
 		if (epd_node_is_near(n) && (!*a->codec ||
 		    !strcmp(a->codec, "none")))
 			hand_over(&x, g, ids, &nids, deadline_ns, out);
+		epd_gift_look(g, &part);
 		rc = send_batch(&x, g, policy, deadline_ns, out, why);
 		epd_gift_free(g);
 		if (rc == 0 && x.run)

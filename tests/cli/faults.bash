@@ -7,6 +7,9 @@
 # again, which must work.  truth_NAME, where there is one, notes what an
 # undisturbed run says.  Every case is first tried undisturbed.
 
+# What fails here is looked at by itself.
+set +o pipefail
+
 shim=$build/faults.so
 sign=$pictures/008_0.jpg
 question='What does the sign say?'

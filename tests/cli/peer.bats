@@ -103,6 +103,32 @@ teardown() {
 	[ "$(says "$output" --store peer)" = "$want" ]
 }
 
+@test "a page that is damaged here is not sent: it is computed there" {
+	s=$(ask "$(seq -s' ' 60)")
+	want=$(says "$s")
+	for from in --to --from; do
+		# The middle of the file is in the middle of its pages.
+		run=$(find memory -path '*/w/*' -type f -size +100k | head -1)
+		chmod u+w "$run"
+		printf '\377\376' | dd of="$run" bs=1 seek=$(($(stat -c %s "$run") / 2)) \
+			conv=notrunc status=none
+		t=$(epd-fork "$s")
+		if [ $from = --to ]; then
+			serve peer --listen tcp://127.0.0.1:0
+			run --separate-stderr epd-handoff -v --to "$address" "$t"
+		else
+			serve "$EPD_STORE" --listen tcp://127.0.0.1:0
+			run --separate-stderr epd-handoff -v --store other --from "$address" "$t"
+		fi
+		unserve
+		[ "$status" -eq 0 ]
+		[[ $stderr =~ [1-9][0-9]*\ copied.*[1-9][0-9]*\ to\ be\ computed ]]
+		[ $from = --to ] && at=peer || at=other
+		[ "$(says "$output" --store "$at")" = "$want" ]
+		epd-state check --store "$at"
+	done
+}
+
 @test "a socket on this machine: the same user alone" {
 	s=$(ask)
 	want=$(says "$s")
@@ -204,6 +230,82 @@ runs_of() {
 		[ -s text ]
 		rm -rf peer third memory/epd-*
 	done
+}
+
+# The codec of a state's pages, as its store tells.
+codec_of() {
+	epd-state show --store "$1" -j "$2" | jq -r '.kv_pages[0].compression'
+}
+
+@test "a codec is taken where the contract allows it, in every mode" {
+	printf 'contract: { allow: [fallback] }\n' >none.yaml
+	printf 'contract: { allow: [fallback, fp8] }\n' >fp8.yaml
+	# Which of its parts come under the second one is not known before.
+	cat >sizes.yaml <<-Y
+	policies:
+	- { max_size: 1K, backends: [tcp], contract: { allow: [fallback] } }
+	- { name: all, backends: [tcp], contract: { allow: [fallback, fp8] } }
+	Y
+	printf 'policies: [ { backends: [tcp] } ]\n' >unsaid.yaml
+	cp "$EPD_CONFIG" plain
+	serve peer --listen tcp://127.0.0.1:0
+	while read -r want rules mode codec; do
+		s=$(ask)
+		printf 'transfer:\n  rules: %s\n  mode: %s\n  compression: %s\n' \
+			"$PWD/$rules.yaml" "$mode" "$codec" | cat plain - >"$EPD_CONFIG"
+		told=$(epd-plan -v -j --to "$address" "$s" 2>told.err | jq .bytes)
+		run --separate-stderr epd-handoff -v --to "$address" "$s"
+		cp plain "$EPD_CONFIG"
+		[ "$status" -eq 0 ]
+		[ "$(codec_of peer "$output")" = "$want" ]
+		exact=$(epd-state show --store peer -j "$output" | jq '.kv_pages | length * 24576')
+		if [ "$want" = none ]; then
+			[[ $stderr == *"the contract does not allow $codec: pages go as they are"* ]]
+			grep -q "does not allow $codec: pages go as they are" told.err
+			[ "$told" -eq "$exact" ]
+		else
+			[[ $stderr != *contract* ]]
+			[ "$told" -lt "$exact" ]
+		fi
+	done <<-C
+	none none disabled fp8
+	none none shadow fp8
+	none none enforced fp8
+	none fp8 disabled int8
+	none sizes enforced fp8
+	fp8 fp8 disabled fp8
+	fp8 fp8 enforced fp8
+	int8 unsaid enforced int8
+	C
+	# The same of a state that is fetched.
+	t=$(ask '' --store peer)
+	printf 'transfer:\n  rules: %s\n  compression: fp8\n' "$PWD/none.yaml" |
+		cat plain - >"$EPD_CONFIG"
+	t=$(epd-handoff --store third --from "$address" "$t")
+	[ "$(codec_of third "$t")" = none ]
+}
+
+@test "strict gives nothing up: a codec is refused, and nothing changes" {
+	cp "$EPD_CONFIG" plain
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(ask)
+	printf 'transfer:\n  strict: true\n  compression: fp8\n' | cat plain - >"$EPD_CONFIG"
+	run -6 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *'transfer.compression is fp8'*'transfer.strict gives nothing up'* ]]
+	run -6 --separate-stderr epd-plan --to "$address" "$s"
+	[[ $stderr == *'transfer.strict gives nothing up'* ]]
+	[ -z "$output" ]
+	cp plain "$EPD_CONFIG"
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 1 "$s" >/dev/null
+}
+
+@test "a server has as many files open as it may, whatever its shell says" {
+	was=$(ulimit -Sn)
+	ulimit -Sn 200
+	serve peer --listen tcp://127.0.0.1:0
+	ulimit -Sn "$was"
+	[ "$(awk '/^Max open files/ { print $4 }' "/proc/$served/limits")" -gt 200 ]
 }
 
 @test "a codec that the peer does not know changes nothing" {

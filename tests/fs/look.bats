@@ -138,8 +138,7 @@ names() {
 	grow
 	rsync -a "$m/workflows/" out/ 2>err
 	[ ! -s err ]
-	rsync -ain "$m/workflows/" out/ | grep -v '^\.d\|check$' | tee left
-	[ ! -s left ]
+	run -1 grep -v '^\.d\|check$' < <(rsync -ain "$m/workflows/" out/)
 	run -0 tree "$m/workflows/w1/states"
 	[[ "$output" = *'parent -> ../s1'* ]]
 }

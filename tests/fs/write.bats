@@ -377,7 +377,7 @@ done 0 w1/s1@3'
 
 @test "a say of 1 MiB is taken, more is not said at all" {
 	epd-fork "$s"
-	yes 'four by two' | head -c 1048576 >big
+	head -c 1048576 < <(yes 'four by two') >big
 	cat big >"$S/s1/say"
 	[[ "$(ctl s1 wait)" = 'j1 failed '*'epd-prefill: '* ]]
 	echo x >>big
@@ -558,7 +558,7 @@ done 0 w1/s1@3'
 	kill -STOP "$p"
 	exec 8<>"$S/s2/ctl"
 	for _ in 1 2; do
-		yes 'decode temp hot' | head -505 >&8
+		head -505 < <(yes 'decode temp hot') >&8
 		echo wait >&8
 		cat <&8 >answers
 		grep -q '^j10.* failed' answers
