@@ -32,7 +32,8 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"--role data [-qv] [--listen ADDRESS ...] [--key-file FILE]",
+	"--role data [-qv] [--listen ADDRESS ...] [--key-file FILE] "
+	"[--credit BYTES]",
 	NULL
 };
 

@@ -86,13 +86,6 @@ have_block(struct epd_serve *c)
 	return c->block ? 0 : -ENOMEM;
 }
 
-static void
-put_sum(uint8_t out[EPD_FRAME_SUM], uint64_t sum)
-{
-	for (int i = 0; i < EPD_FRAME_SUM; i++)
-		out[i] = (uint8_t)(sum >> 8 * i);
-}
-
 /* ---- READ ---- */
 
 static int
@@ -190,8 +183,8 @@ send_summed(struct epd_serve *c, struct walk k, uint64_t deadline)
 				return n;
 			left -= want;
 			if (!left) {
-				put_sum(bytes, epd_xxh3_end(&x) ^
-				    (bad ? UINT64_MAX : 0));
+				epd_put_le(bytes, epd_xxh3_end(&x) ^
+				    (bad ? UINT64_MAX : 0), EPD_FRAME_SUM);
 				iov[n++] = (struct iovec){ bytes, sizeof bytes };
 			}
 			rc = epd_stream_send(&c->in, iov, n, k.left != 0, deadline);
@@ -314,7 +307,7 @@ receive_summed(struct epd_serve *c, struct walk k, struct write *to,
 			    k.left ? 0 : EPD_STREAM, deadline);
 		if (rc || to->rc)
 			continue;
-		put_sum(is, epd_xxh3_end(&x));
+		epd_put_le(is, epd_xxh3_end(&x), EPD_FRAME_SUM);
 		if (memcmp(came, is, sizeof is))
 			to->rc = EPD_ECORRUPT;
 		else
@@ -357,6 +350,6 @@ epd_serve_write(struct epd_serve *c, const struct epd_frame *f,
 		return epd_serve_refuse(c, f, to.rc, NULL);
 	epd_server_count(&s->counts.corrupt, 1);
 	epd_count(s->o.metrics, EPD_M_CHECKSUM_FAILURES, 1);
-	put_sum(certain, to.certain);
+	epd_put_le(certain, to.certain, EPD_FRAME_SUM);
 	return epd_serve_answer(c, f, to.rc, epd_span(certain, sizeof certain));
 }
