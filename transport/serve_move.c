@@ -86,6 +86,18 @@ have_block(struct epd_serve *c)
 	return c->block ? 0 : -ENOMEM;
 }
 
+/* What has been moved, here and in the store's own books. */
+static void
+moved(struct epd_serve *c, uint64_t *so_far, uint64_t bytes)
+{
+	struct epd_server_common *s = epd_server_common(c->server);
+
+	epd_server_count(&s->counts.moves, 1);
+	epd_server_count(so_far, (int64_t)bytes);
+	epd_count(s->o.metrics, c->scheme == EPD_AT_UNIX ? EPD_M_VIA_SHM_BYTES :
+	    EPD_M_VIA_TCP_BYTES, bytes);
+}
+
 /* ---- READ ---- */
 
 static int
@@ -213,8 +225,8 @@ epd_serve_read(struct epd_serve *c, const struct epd_frame *f,
 	rc = f->flags & EPD_FRAME_SUMMED ?
 	    send_summed(c, walk(w, r->offset, r->bytes), deadline) :
 	    send_plain(c, walk(w, r->offset, r->bytes), deadline);
-	epd_server_count(&counts->moves, 1);
-	epd_server_count(&counts->bytes_out, r->bytes);
+	if (rc == 0)
+		moved(c, &counts->bytes_out, r->bytes);
 	return rc;
 }
 
@@ -342,8 +354,7 @@ epd_serve_write(struct epd_serve *c, const struct epd_frame *f,
 	    deadline);
 	if (rc)
 		return rc;
-	epd_server_count(&s->counts.moves, 1);
-	epd_server_count(&s->counts.bytes_in, r->bytes);
+	moved(c, &s->counts.bytes_in, r->bytes);
 	if (!to.rc)
 		return epd_serve_answer(c, f, 0, epd_span("", 0));
 	if (to.rc != EPD_ECORRUPT)
