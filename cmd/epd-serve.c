@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/key.h"
 #include "cmd/cli.h"
 #include "serve/serve.h"
@@ -31,7 +32,8 @@ static const struct cli_option options[] = {
 };
 
 static const char *const usage[] = {
-	"--role data [-qv] [--listen ADDRESS ...] [--key-file FILE]",
+	"--role data [-qv] [--listen ADDRESS ...] [--key-file FILE] "
+	"[--credit BYTES]",
 	NULL
 };
 
@@ -186,6 +188,8 @@ run(struct serving *x)
 	struct epd_host host;
 	int rc;
 
+	/* Guests have files of pages open, each for itself. */
+	epd_file_limit();
 	cli_store_options(c, &o.store);
 	o.store.create = 1;
 	if ((rc = epd_store_open(&s, &o.store, &why)) < 0) {

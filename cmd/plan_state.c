@@ -111,25 +111,23 @@ see(void *arg, const struct epd_sight *v)
 
 /* As a hand-off would ask, with what the line or a scenario says in its stead. */
 static int
-make_prospect(struct plan *x, struct told *t, struct epd_why *why)
+make_prospect(struct plan *x, uint64_t bytes, struct epd_prospect *out,
+    struct epd_why *why)
 {
 	const struct epd_intent *said = &x->s.intent;
-	struct epd_intent *i = &t->way.intent;
-	struct epd_prospect_ask a = {
+	struct epd_intent *i = &out->intent;
+	struct epd_ways ways;
+	const struct epd_prospect_ask a = {
 		.here = x->store, .address = x->to, .policy = &x->how,
-		.rules = x->ruled || x->nfiles ? &x->s : NULL,
-		.supposed = x->nfiles ? &x->s : NULL,
-		.op = EPD_OP_WRITE, .bytes = t->size.first,
+		.ways = &ways, .op = EPD_OP_WRITE, .bytes = bytes,
 	};
-	int rc;
+	const int rc = epd_ways_make(&ways, x->store, x->to,
+	    x->ruled || x->nfiles ? &x->s : NULL, x->nfiles ? &x->s : NULL,
+	    why);
 
-	x->how.priority = (enum epd_priority)said->priority;
-	x->how.strict = said->strict;
-	x->how.intent = said->intent;
-	memcpy(x->how.rule, x->s.policy, sizeof x->how.rule);
-	rc = epd_prospect_make(&t->way, &a, why);
 	if (rc)
 		return rc;
+	epd_prospect_make(out, &a);
 	/* The same question has the same answer, whenever it is asked. */
 	i->id = 1;
 	i->now_ns = said->now_ns;
@@ -141,8 +139,30 @@ make_prospect(struct plan *x, struct told *t, struct epd_why *why)
 	/* What is configured is a wish, what is said is not. */
 	if (said->hint)
 		i->hint = said->hint;
-	t->way.mode = (enum epd_plan_mode)x->s.mode;
+	out->mode = (enum epd_plan_mode)x->s.mode;
 	return 0;
+}
+
+/* The policy as it was configured and said, and as the contract has it. */
+static int
+settle(struct plan *x, struct epd_why *why)
+{
+	const struct epd_intent *said = &x->s.intent;
+	struct epd_why not = { "" };
+	struct epd_prospect p;
+	int rc;
+
+	x->how.priority = (enum epd_priority)said->priority;
+	x->how.strict = said->strict;
+	x->how.intent = said->intent;
+	memcpy(x->how.rule, x->s.policy, sizeof x->how.rule);
+	if ((rc = make_prospect(x, 0, &p, why)) < 0)
+		return rc;
+	rc = epd_prospect_compress(&p, &x->how, &not);
+	epd_planner_free(p.planner);
+	if (rc == 0 && x->cli.verbose)
+		cli_say(&x->cli, "%s", not.text);
+	return rc < 0 ? epd_why(why, rc, "%s", not.text) : 0;
 }
 
 static void
@@ -162,7 +182,7 @@ plan_state(struct plan *x, const char *operand, int unmade)
 	if (!rc)
 		rc = epd_view_state(x->store, &ref, see, &o, &o.why);
 	if (!rc)
-		rc = make_prospect(x, &t, &o.why);
+		rc = make_prospect(x, t.size.first, &t.way, &o.why);
 	if (rc < 0) {
 		cli_fail(c, operand, rc, &o.why);
 		return;
@@ -188,6 +208,8 @@ plan_states(struct plan *x, int argc, char **argv, int first)
 
 	operand = cli_operands(c, argc, argv, first, &n);
 	rc = look_at_target(x, &unmade, &why);
+	if (rc == 0)
+		rc = settle(x, &why);
 	if (rc < 0)
 		cli_fail(c, x->to, rc, &why);
 	for (int i = 0; i < n && rc == 0 && !c->out_failed; i++)

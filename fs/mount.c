@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -45,18 +44,6 @@ options(struct fuse_args *args, const struct epd_fs_options *o)
 	    fuse_opt_add_arg(args, epd_buf_cstr(&b)) < 0 || b.failed;
 	epd_buf_free(&b);
 	return rc ? -ENOMEM : 0;
-}
-
-/* Many workflows are held open at once. */
-static void
-more_files(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = r.rlim_max < 65536 ? r.rlim_max : 65536;
-		(void)setrlimit(RLIMIT_NOFILE, &r);
-	}
 }
 
 /* The kernel asks for 128 KiB at a time unless it is told more; root can. */
@@ -242,7 +229,8 @@ epd_fs_serve(const struct epd_fs_options *o, void (*ready)(void *arg),
 
 	if (rc < 0)
 		return rc;
-	more_files();
+	/* Many workflows are held open at once. */
+	epd_file_limit();
 	m.fs.o.store.look = 1;
 	m.fs.o.store.still = 1;	/* who looks on mends nothing meanwhile */
 	pthread_mutex_init(&m.fs.lock, NULL);

@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "transport/stream.h"
 
 static int
@@ -299,7 +300,7 @@ epd_socket_settle(int fd)
 		    sizeof inward - 1);
 }
 
-/* One end.  The socket, or -errno, EPD_ETIMEOUT. */
+/* One end.  The socket, or -errno, EPD_ETIMEOUT, EPD_EPEER. */
 static int
 connect_to(const struct epd_end *e, uint64_t deadline_ns)
 {
@@ -314,8 +315,8 @@ connect_to(const struct epd_end *e, uint64_t deadline_ns)
 	while (connect(fd, (const void *)&e->at, e->n)) {
 		if (errno == EINPROGRESS || errno == EINTR) {
 			rc = epd_stream_poll(fd, POLLOUT, deadline_ns);
-			if (rc != EPD_ETIMEOUT && !getsockopt(fd, SOL_SOCKET,
-			    SO_ERROR, &err, &n))
+			if ((!rc || rc == EPD_EPEER) && !getsockopt(fd,
+			    SOL_SOCKET, SO_ERROR, &err, &n) && err)
 				rc = -err;
 			break;
 		}
@@ -323,10 +324,12 @@ connect_to(const struct epd_end *e, uint64_t deadline_ns)
 			rc = -errno;
 			break;
 		}
-		if (epd_clock_boot_ns() >= deadline_ns) {
+		if (epd_is_stopped())
+			rc = -ECANCELED;
+		else if (epd_clock_boot_ns() >= deadline_ns)
 			rc = EPD_ETIMEOUT;
+		if (rc)
 			break;
-		}
 		epd_clock_sleep_ns(2000000);
 	}
 	if (!rc) {
@@ -357,7 +360,8 @@ epd_address_connect(const struct epd_address *a, uint64_t deadline_ns,
 		close(dir);
 	if (rc >= 0 || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 		return rc;
-	return epd_why(why, rc == EPD_ETIMEOUT ? rc : EPD_EPEER, "%.100s%s%s: %s",
+	return epd_why(why, rc == EPD_ETIMEOUT || rc == -ECANCELED ? rc : EPD_EPEER,
+	    "%.100s%s%s: %s",
 	    a->scheme == EPD_AT_UNIX ? a->path : a->host,
 	    *a->port ? ":" : "", a->port, epd_strerror(rc));
 }

@@ -49,7 +49,7 @@ int epd_address_unix(const char *path, struct epd_end *out, int *dir);
 
 /*
  * A connected socket that does not block.
- * Fails: EPD_EPEER, EPD_ETIMEOUT, -errno.
+ * Fails: EPD_EPEER, EPD_ETIMEOUT, -ECANCELED (base/stop.h), -errno.
  */
 int epd_address_connect(const struct epd_address *a, uint64_t deadline_ns,
     struct epd_why *why);

@@ -88,8 +88,7 @@ mac(uint8_t out[EPD_FRAME_MAC], const uint8_t key[32], uint64_t number,
 	uint8_t first[8 + EPD_FRAME_SEALED];
 	_Alignas(64) blake2b_state s;
 
-	for (int i = 0; i < 8; i++)
-		first[i] = (uint8_t)(number >> 8 * i);
+	epd_put_le(first, number, 8);
 	memcpy(first + 8, head, EPD_FRAME_SEALED);
 	blake2b_init_key(&s, EPD_FRAME_MAC, key, 32);
 	blake2b_update(&s, first, sizeof first);

@@ -1,5 +1,5 @@
 /*
- * session.c - a session's life, its calls and moves; client_in.h draws it.
+ * client.c - a session's life, its calls and moves; client_in.h draws it.
  * Both ways are served whenever it waits, so that neither end waits for the other.
  */
 #include "transport/client.h"
@@ -272,18 +272,19 @@ epd_client_shut(struct epd_client *s, uint64_t window, uint64_t deadline_ns,
 {
 	uint8_t ask[8];
 
-	for (int i = 0; i < 8; i++)
-		ask[i] = (uint8_t)(window >> 8 * i);
+	epd_put_le(ask, window, sizeof ask);
 	return put(s, EPD_WIRE_SHUT, 0, epd_span(ask, sizeof ask), NULL,
 	    deadline_ns, why);
 }
 
 /* ---- moves ---- */
 
+/* What was called off unsent is no move any more, and keeps its place till its turn. */
 static int
 is_full(const struct epd_client *s)
 {
-	return s->moves + untold(s) >= EPD_CLIENT_MOVES;
+	return s->moves + untold(s) >= EPD_CLIENT_MOVES ||
+	    s->end - s->first >= EPD_CLIENT_RING - 1;
 }
 
 int

@@ -7,8 +7,8 @@
  *	first ...... out ...... end
  *	awaited      to be sent
  *
- * 1. No more than EPD_CLIENT_MOVES moves are in the ring or done and untold; one
- *    more place is for the question that a call waits for.
+ * 1. No more than EPD_CLIENT_MOVES moves are in the ring or done and untold; the
+ *    ring's last place is for the question that a call waits for.
  * 2. Memory of a move is touched until it is put among those done, no longer.
  * 3. Once rc is set the ring is empty and nothing is read or written.
  */

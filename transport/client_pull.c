@@ -1,5 +1,5 @@
 /*
- * session_pull.c - receiving answers, which come in the order of the questions.
+ * client_pull.c - receiving answers, which come in the order of the questions.
  * Bulk goes straight to where the piece wants it, with the next head behind it in
  * the same call; what came is summed before the next is taken.
  */

@@ -1,5 +1,5 @@
 /*
- * session_push.c - sending questions.
+ * client_push.c - sending questions.
  *
  * A frame is laid out anew from the place it has got to: the head and body, then of
  * a WRITE its bulk, in blocks with their sums if they are summed.  Bulk is summed a
@@ -84,8 +84,7 @@ sum_more(struct epd_client *s, const struct epd_ask *a, uint64_t at, uint64_t si
 		return;
 	/* Of what was called off it is none. */
 	sum = epd_xxh3_end(&s->sum_out) ^ (a->state == EPD_ASK_LIVE ? 0 : UINT64_MAX);
-	for (int i = 0; i < EPD_FRAME_SUM; i++)
-		s->sum[i] = (uint8_t)(sum >> 8 * i);
+	epd_put_le(s->sum, sum, EPD_FRAME_SUM);
 }
 
 /* A stretch of a block, or its sum; done is what of the bulk on the wire has gone. */

@@ -322,9 +322,10 @@ unlend(struct epd_link *l, void *p)
 
 static int
 map(struct epd_link *l, uint64_t window, uint64_t offset, struct epd_stretch *out,
-    struct epd_why *why)
+    uint64_t deadline_ns, struct epd_why *why)
 {
-	return of(l)->f->inner->map(of(l)->inner, window, offset, out, why);
+	return of(l)->f->inner->map(of(l)->inner, window, offset, out, deadline_ns,
+	    why);
 }
 
 static int

@@ -13,25 +13,18 @@
 
 enum { MAGIC = 0x31445045 };		/* "EPD1" */
 
-static void
-put(uint8_t *out, uint64_t v, int n)
-{
-	for (int i = 0; i < n; i++)
-		out[i] = (uint8_t)(v >> 8 * i);
-}
-
 void
 epd_frame_pack(uint8_t out[EPD_FRAME], const struct epd_frame *f)
 {
-	put(out, MAGIC, 4);
-	put(out + 4, f->verb, 2);
-	put(out + 6, f->flags, 2);
-	put(out + 8, f->id, 8);
-	put(out + 16, (uint32_t)f->status, 4);
-	put(out + 20, f->body, 4);
-	put(out + 24, f->bulk, 4);
+	epd_put_le(out, MAGIC, 4);
+	epd_put_le(out + 4, f->verb, 2);
+	epd_put_le(out + 6, f->flags, 2);
+	epd_put_le(out + 8, f->id, 8);
+	epd_put_le(out + 16, (uint32_t)f->status, 4);
+	epd_put_le(out + 20, f->body, 4);
+	epd_put_le(out + 24, f->bulk, 4);
 	memcpy(out + EPD_FRAME_SEALED, f->mac, EPD_FRAME_MAC);
-	put(out + 44, epd_crc32c(0, out, 44), 4);
+	epd_put_le(out + 44, epd_crc32c(0, out, 44), 4);
 }
 
 /* Whether bulk may come with it, and what its status may be. */
@@ -42,7 +35,8 @@ is_possible(const struct epd_frame *f)
 
 	if (f->verb < EPD_WIRE_HELLO || f->verb >= EPD_WIRE_VERBS ||
 	    f->flags & ~EPD_FRAME_FLAGS || f->body > EPD_FRAME_BODY ||
-	    f->bulk > EPD_FRAME_BULK)
+	    f->bulk > EPD_FRAME_BULK || f->status > UINT16_MAX ||
+	    f->status < -UINT16_MAX)
 		return 0;
 	if (answer ? f->status > 0 : f->status && f->verb != EPD_WIRE_CALL)
 		return 0;
@@ -77,9 +71,9 @@ epd_frame_unpack(struct epd_frame *out, const uint8_t in[EPD_FRAME])
 void
 epd_frame_range_pack(uint8_t out[EPD_FRAME_RANGE], const struct epd_frame_range *r)
 {
-	put(out, r->window, 8);
-	put(out + 8, r->offset, 8);
-	put(out + 16, r->bytes, 4);
+	epd_put_le(out, r->window, 8);
+	epd_put_le(out + 8, r->offset, 8);
+	epd_put_le(out + 16, r->bytes, 4);
 }
 
 void

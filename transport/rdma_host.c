@@ -203,13 +203,6 @@ walk(struct epd_rdma_host *h, struct guest *g, const struct epd_opened *w,
 	return rc;
 }
 
-static void
-put(uint8_t *p, uint64_t v, int n)
-{
-	for (int i = 0; i < n; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-}
-
 static int
 expose(void *arg, uint64_t number, const struct epd_opened *w, struct epd_span ask,
     struct epd_buf *answer, struct epd_why *why)
@@ -233,9 +226,9 @@ expose(void *arg, uint64_t number, const struct epd_opened *w, struct epd_span a
 		answer->n = head;
 		return rc ? rc : -ENOMEM;
 	}
-	put(answer->p + head, t.upto, 8);
-	put(answer->p + head + 8, w->writable != 0, 4);
-	put(answer->p + head + 12, t.n, 4);
+	epd_put_le(answer->p + head, t.upto, 8);
+	epd_put_le(answer->p + head + 8, w->writable != 0, 4);
+	epd_put_le(answer->p + head + 12, t.n, 4);
 	return 0;
 }
 

@@ -45,13 +45,6 @@ epd_rdma_fail(struct epd_rdma_link *l, int rc, const char *what)
 
 /* ---- asking ---- */
 
-static void
-put_u64(uint8_t *p, uint64_t v)
-{
-	for (int i = 0; i < 8; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-}
-
 /* How far it is wanted from there on, by all that wait on this window. */
 static uint64_t
 wanted(const struct epd_rdma_link *l, uint64_t window, uint64_t end)
@@ -83,9 +76,9 @@ ask(struct epd_rdma_link *l, const struct epd_rdma_view *v,
 	struct epd_why why = { "" };
 	int rc;
 
-	put_u64(l->question, p->window);
-	put_u64(l->question + 8, from);
-	put_u64(l->question + 16, end - from);
+	epd_put_le(l->question, p->window, 8);
+	epd_put_le(l->question + 8, from, 8);
+	epd_put_le(l->question + 16, end - from, 8);
 	rc = epd_client_ask_begin(l->s, EPD_WIRE_EXPOSE,
 	    epd_span(l->question, sizeof l->question), &why);
 	if (rc) {

@@ -24,7 +24,6 @@ struct epd_serve {
 	struct epd_server *server;
 	uint64_t number;
 	enum epd_scheme scheme;
-	int needs_key;
 	struct epd_stream in;		/* its fd too: shut down under the lock */
 	struct epd_auth auth;
 	struct epd_guest *guest;

@@ -105,13 +105,6 @@ send_answer(struct epd_serve *c, const struct epd_frame *question,
 	    t->fd, t->n, epd_serve_deadline(c, f.body));
 }
 
-static void
-put_u32(uint8_t *p, uint32_t v)
-{
-	for (int i = 0; i < 4; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-}
-
 int
 epd_serve_map(struct epd_serve *c, const struct epd_frame *f, struct epd_span ask)
 {
@@ -141,9 +134,9 @@ epd_serve_map(struct epd_serve *c, const struct epd_frame *f, struct epd_span as
 		rc = -ENOMEM;
 	} else {
 		head = c->answer.p + EPD_FRAME;
-		put_u32(head, w->is.n);
-		put_u32(head + 4, w->is.writable != 0);
-		put_u32(head + 8, (uint32_t)n);
+		epd_put_le(head, w->is.n, 4);
+		epd_put_le(head + 4, w->is.writable != 0, 4);
+		epd_put_le(head + 8, (uint32_t)n, 4);
 		rc = send_answer(c, f, &t);
 	}
 	while (t.nours)

@@ -86,11 +86,16 @@ have_block(struct epd_serve *c)
 	return c->block ? 0 : -ENOMEM;
 }
 
+/* What has been moved, here and in the store's own books. */
 static void
-put_sum(uint8_t out[EPD_FRAME_SUM], uint64_t sum)
+moved(struct epd_serve *c, uint64_t *so_far, uint64_t bytes)
 {
-	for (int i = 0; i < EPD_FRAME_SUM; i++)
-		out[i] = (uint8_t)(sum >> 8 * i);
+	struct epd_server_common *s = epd_server_common(c->server);
+
+	epd_server_count(&s->counts.moves, 1);
+	epd_server_count(so_far, (int64_t)bytes);
+	epd_count(s->o.metrics, c->scheme == EPD_AT_UNIX ? EPD_M_VIA_SHM_BYTES :
+	    EPD_M_VIA_TCP_BYTES, bytes);
 }
 
 /* ---- READ ---- */
@@ -190,8 +195,8 @@ send_summed(struct epd_serve *c, struct walk k, uint64_t deadline)
 				return n;
 			left -= want;
 			if (!left) {
-				put_sum(bytes, epd_xxh3_end(&x) ^
-				    (bad ? UINT64_MAX : 0));
+				epd_put_le(bytes, epd_xxh3_end(&x) ^
+				    (bad ? UINT64_MAX : 0), EPD_FRAME_SUM);
 				iov[n++] = (struct iovec){ bytes, sizeof bytes };
 			}
 			rc = epd_stream_send(&c->in, iov, n, k.left != 0, deadline);
@@ -220,8 +225,8 @@ epd_serve_read(struct epd_serve *c, const struct epd_frame *f,
 	rc = f->flags & EPD_FRAME_SUMMED ?
 	    send_summed(c, walk(w, r->offset, r->bytes), deadline) :
 	    send_plain(c, walk(w, r->offset, r->bytes), deadline);
-	epd_server_count(&counts->moves, 1);
-	epd_server_count(&counts->bytes_out, r->bytes);
+	if (rc == 0)
+		moved(c, &counts->bytes_out, r->bytes);
 	return rc;
 }
 
@@ -314,7 +319,7 @@ receive_summed(struct epd_serve *c, struct walk k, struct write *to,
 			    k.left ? 0 : EPD_STREAM, deadline);
 		if (rc || to->rc)
 			continue;
-		put_sum(is, epd_xxh3_end(&x));
+		epd_put_le(is, epd_xxh3_end(&x), EPD_FRAME_SUM);
 		if (memcmp(came, is, sizeof is))
 			to->rc = EPD_ECORRUPT;
 		else
@@ -349,14 +354,13 @@ epd_serve_write(struct epd_serve *c, const struct epd_frame *f,
 	    deadline);
 	if (rc)
 		return rc;
-	epd_server_count(&s->counts.moves, 1);
-	epd_server_count(&s->counts.bytes_in, r->bytes);
+	moved(c, &s->counts.bytes_in, r->bytes);
 	if (!to.rc)
 		return epd_serve_answer(c, f, 0, epd_span("", 0));
 	if (to.rc != EPD_ECORRUPT)
 		return epd_serve_refuse(c, f, to.rc, NULL);
 	epd_server_count(&s->counts.corrupt, 1);
 	epd_count(s->o.metrics, EPD_M_CHECKSUM_FAILURES, 1);
-	put_sum(certain, to.certain);
+	epd_put_le(certain, to.certain, EPD_FRAME_SUM);
 	return epd_serve_answer(c, f, to.rc, epd_span(certain, sizeof certain));
 }

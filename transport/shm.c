@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "transport/address.h"
 #include "transport/map.h"
@@ -20,8 +19,7 @@
 #include "transport/stream.h"
 #include "transport/transport.h"
 
-/* A window's files are asked for by what has no deadline of its own. */
-enum { PATIENCE_MS = 10000, FILES = 1 << 16 };
+enum { FILES = 1 << 16 };
 
 struct stretch {
 	uint64_t start, bytes, at;	/* start: in the window */
@@ -125,6 +123,7 @@ ask(struct link *l, struct view *v, uint32_t from, uint32_t *all,
 	struct epd_buf q = { 0 }, a = { 0 };
 	struct epd_cur c;
 	uint32_t n = 0;
+	int lies = 0;
 
 	epd_pack_u64(&q, v->window);
 	epd_pack_u32(&q, from);
@@ -136,21 +135,21 @@ ask(struct link *l, struct view *v, uint32_t from, uint32_t *all,
 	*all = epd_unpack_u32(&c);
 	v->writable = epd_unpack_u32(&c) != 0;
 	n = epd_unpack_u32(&c);
-	if (!rc && (c.failed || n > EPD_MAP_MOST || *all > EPD_MAP_EXTENTS ||
+	lies = !rc && (c.failed || n > EPD_MAP_MOST || *all > EPD_MAP_EXTENTS ||
 	    n > *all - from || (!n && from < *all) ||
-	    epd_cur_left(&c) != (size_t)n * EPD_MAP_EACH))
-		rc = EPD_EPEER;
-	for (uint32_t i = 0; i < n && !rc; i++) {
+	    epd_cur_left(&c) != (size_t)n * EPD_MAP_EACH);
+	for (uint32_t i = 0; i < n && !rc && !lies; i++) {
 		const uint64_t bytes = epd_unpack_u64(&c);
 		const uint64_t at = epd_unpack_u64(&c);
 
 		rc = add(v, bytes, at, epd_unpack_u32(&c));
+		lies = rc == EPD_EPEER;
 	}
 	epd_buf_free(&q);
 	epd_buf_free(&a);
-	if (rc == EPD_EPEER)
-		return epd_why(why, rc, "the window's files are not as the peer "
-		    "says");
+	if (lies)
+		return epd_why(why, EPD_EPEER, "the window's files are not as the "
+		    "peer says");
 	return rc ? rc : (int)n;
 }
 
@@ -165,10 +164,9 @@ find(struct link *l, uint64_t window)
 
 /* The window's view, asked for when it is first wanted. */
 static int
-look(struct link *l, uint64_t window, struct view **out, struct epd_why *why)
+look(struct link *l, uint64_t window, struct view **out, uint64_t deadline,
+    struct epd_why *why)
 {
-	const uint64_t deadline = epd_clock_boot_ns() +
-	    PATIENCE_MS * UINT64_C(1000000);
 	struct view v = { .window = window }, *all;
 	uint32_t from = 0, n = 0;
 	int rc;
@@ -212,12 +210,12 @@ locate(const struct view *v, uint64_t offset)
 
 static int
 map(struct epd_link *link, uint64_t window, uint64_t offset,
-    struct epd_stretch *out, struct epd_why *why)
+    struct epd_stretch *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	struct link *l = of(link);
 	struct view *v;
 	const struct stretch *s;
-	int rc = look(l, window, &v, why);
+	int rc = look(l, window, &v, deadline_ns, why);
 
 	if (rc)
 		return rc;
@@ -289,15 +287,18 @@ submit(struct epd_link *link, const struct epd_piece *p, struct epd_why *why)
 	struct link *l = of(link);
 	struct epd_piece_done d = { 0 };
 	struct view *v = NULL;
-	int rc;
+	int rc = 0;
 
 	if (p->bytes > EPD_FRAME_BULK)
 		return epd_why(why, EPD_ETOOBIG, "a move of %llu bytes",
 		    (unsigned long long)p->bytes);
-	rc = look(l, p->window, &v, why);
+	if (!p->deadline_ns)
+		v = find(l, p->window);
+	else
+		rc = look(l, p->window, &v, p->deadline_ns, why);
 	if (rc == -EAGAIN || rc == -ENOMEM)
 		return rc;
-	if (rc || !p->bytes || !is_in_files(v, p)) {
+	if (!v || !p->bytes || !is_in_files(v, p)) {
 		rc = epd_client_submit(l->s, p, why);
 		l->copied += rc ? 0 : p->bytes;
 		return rc;

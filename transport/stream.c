@@ -106,15 +106,19 @@ failed(int err)
 	}
 }
 
-static void
+/* Fails: -EMFILE: there are no descriptors left for them; EPD_EPEER: too many came. */
+static int
 keep_files(struct epd_stream *s, struct msghdr *m)
 {
+	size_t all = 0;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		size_t n;
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		all += n;
 		for (size_t i = 0; i < n; i++) {
 			int fd;
 
@@ -125,6 +129,9 @@ keep_files(struct epd_stream *s, struct msghdr *m)
 				close(fd);
 		}
 	}
+	if (!(m->msg_flags & MSG_CTRUNC))
+		return 0;
+	return all < EPD_STREAM_FILES ? -EMFILE : EPD_EPEER;
 }
 
 static ssize_t
@@ -136,6 +143,7 @@ receive(struct epd_stream *s, struct iovec *iov, size_t n)
 	} u;
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
 	ssize_t got;
+	int rc;
 
 	if (s->max) {
 		m.msg_control = u.room;
@@ -146,8 +154,8 @@ receive(struct epd_stream *s, struct iovec *iov, size_t n)
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return failed(errno);
-	if (s->max)
-		keep_files(s, &m);
+	if (s->max && (rc = keep_files(s, &m)))
+		return rc;
 	return got ? got : EPD_EPEER;
 }
 
@@ -213,8 +221,9 @@ epd_stream_skip(struct epd_stream *s, uint64_t n, uint64_t deadline_ns)
 
 /* ---- writing ---- */
 
-int
-epd_iov_eat(struct iovec *iov, int n, size_t k)
+/* Take k bytes off the front of iov; how many of n are left, moved to the front. */
+static int
+eat(struct iovec *iov, int n, size_t k)
 {
 	int i = 0;
 
@@ -244,7 +253,7 @@ send_all(int fd, struct msghdr *m, int more, uint64_t deadline_ns)
 		if (k >= 0) {
 			m->msg_control = NULL;
 			m->msg_controllen = 0;
-			n = epd_iov_eat(iov, n, (size_t)k);
+			n = eat(iov, n, (size_t)k);
 			continue;
 		}
 		if (errno == EINTR)

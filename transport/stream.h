@@ -59,7 +59,4 @@ int epd_stream_send_file(struct epd_stream *s, int fd, uint64_t at, uint64_t n,
 int epd_stream_send_files(struct epd_stream *s, struct epd_span bytes,
     const int *fds, int nfds, uint64_t deadline_ns);
 
-/* Take k bytes off the front of iov; how many of n are left, moved to the front. */
-int epd_iov_eat(struct iovec *iov, int n, size_t k);
-
 #endif

@@ -10,7 +10,6 @@
 #include "base/transport.h"
 #include "transport/faulty.h"
 #include "transport/rdma.h"
-#include "transport/rdma.h"
 #include "transport/server.h"
 
 const struct epd_transports *epd_transports(void);

@@ -23,12 +23,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "transport/address.h"
 #include "transport/transport.h"
 
 enum {
 	SLOTS = 128, BLOCK = 4096, NAME = 1024, MOST = 1 << 30,
-	WINDOWS = 1 << 16
+	WINDOWS = 1 << 16, LOOK_NS = 50000000
 };
 
 struct file {
@@ -238,6 +239,24 @@ reap(struct link *l, uint64_t deadline_ns)
 	}
 }
 
+/* The same, but that it can be called off. */
+static int
+heed(struct link *l, uint64_t deadline_ns)
+{
+	for (;;) {
+		const uint64_t slice = epd_clock_boot_ns() + LOOK_NS;
+		const uint64_t till = epd_is_heeding() && slice < deadline_ns ?
+		    slice : deadline_ns;
+		int rc;
+
+		if (epd_is_stopped())
+			return -ECANCELED;
+		rc = reap(l, till);
+		if (rc != EPD_ETIMEOUT || till == deadline_ns)
+			return rc;
+	}
+}
+
 static struct file *
 find(struct link *l, uint64_t window)
 {
@@ -290,7 +309,7 @@ wait_for(struct epd_link *link, struct epd_piece_done *done, int max,
 	int rc = 0, n;
 
 	while (rc >= 0 && !l->ndone && l->busy)
-		rc = reap(l, deadline_ns);
+		rc = heed(l, deadline_ns);
 	n = l->ndone < max ? l->ndone : max;
 	if (n > 0) {
 		memcpy(done, l->done, (size_t)n * sizeof *done);
@@ -331,7 +350,7 @@ cancel(struct epd_link *link, uint64_t tag)
 
 /* ---- files ---- */
 
-/* What O_DIRECT wants of this file; *direct is -1 where it cannot. */
+/* What O_DIRECT wants of this file; f->direct is -1 where it cannot. */
 static void
 open_direct(struct link *l, struct file *f, const char *name)
 {
@@ -453,7 +472,7 @@ settle(struct link *l, const struct file *f, int sync, uint64_t deadline_ns)
 	int rc = 0;
 
 	while (rc >= 0 && (is_busy(l, f) || (sync && !l->synced)))
-		rc = reap(l, deadline_ns);
+		rc = heed(l, deadline_ns);
 	if (rc < 0)
 		l->rc = rc;
 	return rc < 0 ? rc : 0;
@@ -506,10 +525,11 @@ call(struct epd_link *link, uint16_t verb, struct epd_span ask,
 
 static int
 map(struct epd_link *link, uint64_t window, uint64_t offset,
-    struct epd_stretch *out, struct epd_why *why)
+    struct epd_stretch *out, uint64_t deadline_ns, struct epd_why *why)
 {
 	const struct file *f = find(of(link), window);
 
+	(void)deadline_ns;
 	if (!f || offset >= f->size)
 		return epd_why(why, f ? EPD_EUSAGE : EPD_ENOTHING, "%s",
 		    f ? "beyond the file" : "no such window");

@@ -29,14 +29,14 @@ struct key {
 	enum kind kind;
 	size_t offset;
 	int64_t min, max;	/* of I and R */
-	const char *choices;	/* of E, parted by | */
+	const char *choices;	/* of E, parted by |; how an S may begin, if not empty */
 };
 
 #define AT(f) offsetof(struct epd_config, f)
 #define K_B(s, k, f, lo, hi) { s, k, KIND_B, AT(f), 0, 1, NULL },
 #define K_I(s, k, f, lo, hi) { s, k, KIND_I, AT(f), lo, hi, NULL },
 #define K_R(s, k, f, lo, hi) { s, k, KIND_R, AT(f), lo, hi, NULL },
-#define K_S(s, k, f, lo, hi) { s, k, KIND_S, AT(f), 0, 0, NULL },
+#define K_S(s, k, f, lo, hi) { s, k, KIND_S, AT(f), 0, 0, lo },
 #define K_E(s, k, f, lo, hi) { s, k, KIND_E, AT(f), 0, 0, lo },
 
 static const struct key keys[] = {
@@ -179,6 +179,21 @@ is_choice(const char *choices, const char *s)
 	return 0;
 }
 
+/* Empty, or beginning with one of the choices, where there are any. */
+static int
+begins(const char *choices, const char *s)
+{
+	int ok = !*choices || !*s;
+
+	for (const char *p = choices; !ok && *p; p += *p == '|') {
+		size_t len = strcspn(p, "|");
+
+		ok = !strncmp(p, s, len);
+		p += len;
+	}
+	return ok;
+}
+
 static int
 set_int(struct reader *r, const struct key *k, const char *s)
 {
@@ -263,9 +278,9 @@ set(struct reader *r, const struct key *k)
 	if (strlen(s) >= EPD_CONFIG_STR)
 		return fault(r, "%s.%s: longer than %d bytes", k->section,
 		    k->name, EPD_CONFIG_STR - 1);
-	/* From elsewhere the same store would have another tier. */
-	if (k->offset == AT(memory_dir) && *s && *s != '/')
-		return fault(r, "page.memory_dir: wants a path from /");
+	if (k->kind == KIND_S && !begins(k->choices, s))
+		return fault(r, "%s.%s: has to begin with %s", k->section,
+		    k->name, k->choices);
 	strcpy(field, s);
 	return 0;
 }

@@ -39,7 +39,7 @@ enum { EPD_CONFIG_STR = 256 };
 	X("page",      "tokens",                I, page_tokens,           16, 16, 64) \
 	X("page",      "dtype",                 E, kv_dtype,              "bf16", "bf16|f32", 0) \
 	X("page",      "memory_cap",            I, memory_cap,            4294967296, 1048576, INT64_MAX) \
-	X("page",      "memory_dir",            S, memory_dir,            "", "", 0) \
+	X("page",      "memory_dir",            S, memory_dir,            "", "/", 0) \
 	X("feature",   "cache",                 B, feature_cache,         1, 0, 1) \
 	X("feature",   "dtype",                 E, feature_dtype,         "f32", "bf16|f32", 0) \
 	X("feature",   "ttl_ms",                I, feature_ttl_ms,        0, 0, INT64_MAX) \
@@ -67,7 +67,7 @@ enum { EPD_CONFIG_STR = 256 };
 	X("transfer",  "rules",                 S, transfer_rules,        "", "", 0) \
 	X("transfer",  "strict",                B, transfer_strict,       0, 0, 1) \
 	X("transfer",  "key_file",              S, transfer_key_file,     "", "", 0) \
-	X("transfer",  "address",               S, transfer_address,      "", "", 0) \
+	X("transfer",  "address",               S, transfer_address,      "", "tcp://|unix:///", 0) \
 	X("transfer",  "trust_peers",           B, trust_peers,           0, 0, 1) \
 	X("debug",     "exact_prefix",          B, debug_exact_prefix,    1, 0, 1) \
 	X("debug",     "memo",                  B, debug_memo,            1, 0, 1)

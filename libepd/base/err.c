@@ -84,7 +84,7 @@ epd_exitcode(int rc)
 		return r->ex;
 	if (rc >= 0)
 		return 0;
-	switch (-rc) {
+	switch (is_errno(rc) ? -rc : 0) {
 	case EAGAIN:
 	case EBUSY:
 	case EDQUOT:

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -340,4 +341,16 @@ epd_file_replace(int dirfd, const char *path, const struct epd_span *parts,
 		rc = EPD_EUNSURE;
 	close(dir);
 	return rc;
+}
+
+void
+epd_file_limit(void)
+{
+	enum { MOST = 65536 };
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max < MOST ? r.rlim_max : MOST;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
 }

@@ -73,4 +73,7 @@ int epd_dir_each(int dirfd, int (*fn)(void *arg, const char *name), void *arg);
 /* Remove path, and if it is a directory all beneath it.  Absent is fine. */
 int epd_file_remove(int dirfd, const char *path);
 
+/* For who has many files open at once: as many as this process may have. */
+void epd_file_limit(void);
+
 #endif

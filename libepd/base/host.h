@@ -36,7 +36,7 @@ struct epd_credits {
 	uint64_t generation;		/* another whenever the others are */
 	uint64_t bytes;			/* that it has room for */
 	uint32_t slots;			/* windows to be written */
-	uint32_t staging;
+	uint32_t staging;		/* slots of memory there that it stages a write in */
 };
 
 struct epd_guest;

@@ -22,7 +22,7 @@ take(struct epd_buf *out, int fd, const char *path, struct epd_why *why)
 		return epd_why(why, EPD_EUSAGE, "%s: others may read this key: "
 		    "chmod 600", path);
 	rc = epd_file_slurp(fd, EPD_KEY_MOST + 16, &b);
-	while (rc >= 0 && b.n && strchr(" \t\r\n", b.p[b.n - 1]))
+	while (rc >= 0 && b.n && memchr(" \t\r\n", b.p[b.n - 1], 4))
 		b.n--;
 	if (rc < 0 && rc != EPD_ETOOBIG)
 		epd_why(why, rc, "%s: %s", path, epd_strerror(rc));

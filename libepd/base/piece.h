@@ -34,6 +34,11 @@ struct epd_piece {
 	enum epd_op op;
 	uint64_t window, offset, bytes;
 	void *local;		/* lent until it is done, or the link closed */
+	/*
+	 * Till when submit may wait for what the peer must say of the window first (its
+	 * files); 0: it asks nothing, and moves by what it knows.
+	 */
+	uint64_t deadline_ns;
 };
 
 struct epd_piece_done {

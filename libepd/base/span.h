@@ -33,6 +33,14 @@ epd_span(const void *p, size_t n)
 	return (struct epd_span){ p, n };
 }
 
+/* The n lower bytes of v, at p. */
+static inline void
+epd_put_le(uint8_t *p, uint64_t v, int n)
+{
+	for (int i = 0; i < n; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+}
+
 struct epd_span epd_span_str(const char *s);
 
 void epd_buf_free(struct epd_buf *b);		/* and zero it */

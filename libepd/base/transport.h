@@ -54,7 +54,10 @@ struct epd_transport {
 	 */
 	int (*lend)(struct epd_link *l, void *p, size_t n);
 	void (*unlend)(struct epd_link *l, void *p);
-	/* Begin a move.  -EAGAIN: as many as there may be are under way. */
+	/*
+	 * Begin a move.  -EAGAIN: as many as there may be are under way.  It waits by the
+	 * piece's deadline, if at all.
+	 */
 	int (*submit)(struct epd_link *l, const struct epd_piece *piece,
 	    struct epd_why *why);
 	/*
@@ -74,10 +77,10 @@ struct epd_transport {
 	/*
 	 * The stretch that offset lies in, from there on.  EPD_EUNSUPPORTED: it is in no
 	 * file.  NULL: the peer is, or may be, another machine, and its bytes are had by
-	 * moves alone.
+	 * moves alone.  The peer may have to be asked first.
 	 */
 	int (*map)(struct epd_link *l, uint64_t window, uint64_t offset,
-	    struct epd_stretch *out, struct epd_why *why);
+	    struct epd_stretch *out, uint64_t deadline_ns, struct epd_why *why);
 	/* Done with it; what was written and not acknowledged by a call is gone. */
 	int (*shut)(struct epd_link *l, uint64_t window, uint64_t deadline_ns,
 	    struct epd_why *why);

@@ -358,6 +358,7 @@ list_halves(void *arg, const char *name)
 	for (; x->n < EPD_ASK_HALVES &&
 	    epd_shard_handoff_next(w.shard, lsn, &h) == 0; lsn = h.lsn) {
 		if (memcmp(h.home, x->home, 16) ||
+		    !epd_workflow_serves(&w, x->s, h.state) ||
 		    strlen(h.workflow) >= sizeof a.peer)
 			continue;
 		memcpy(a.id, h.id, sizeof a.id);
@@ -398,9 +399,34 @@ answer_standing(struct epd_store *s, struct epd_cur *c, struct epd_buf *answer,
 
 /* ---- all ---- */
 
+/* What is asked about is of the tenant that is served, or there is no such thing. */
+static int
+is_served(const struct asked *x, enum epd_ask verb)
+{
+	struct epd_handoff h;
+	uint32_t state = x->a.state;
+
+	switch (verb) {
+	case EPD_ASK_REACH: case EPD_ASK_UNMAKE: case EPD_ASK_READY:
+		return 1;
+	case EPD_ASK_PREPARE:
+		state = x->a.h.state;
+		break;
+	case EPD_ASK_STATE: case EPD_ASK_STATUS:
+		break;
+	default:
+		if (epd_shard_handoff(x->half.w.shard, x->a.id, &h) < 0)
+			return 1;
+		state = h.state;
+	}
+	return epd_workflow_serves(&x->half.w, x->s, state);
+}
+
 static int
 answer_half(struct asked *x, enum epd_ask verb, struct epd_why *why)
 {
+	if (!is_served(x, verb))
+		return epd_why(why, EPD_ENOSTATE, "no such state");
 	switch (verb) {
 	case EPD_ASK_REACH: return 0;
 	case EPD_ASK_STATE: return answer_state(x, why);

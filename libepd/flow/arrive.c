@@ -126,7 +126,8 @@ room(struct epd_arrival *x, const struct epd_pages_ask *a, struct epd_why *why)
 	x->bytes = epd_calloc(x->n + 1u, sizeof *x->bytes);
 	x->sum = epd_calloc(x->n + 1u, sizeof *x->sum);
 	x->at = epd_calloc(x->n + 1u, sizeof *x->at);
-	x->memory = epd_malloc((size_t)total + 1);
+	/* A guest may read what it is to write: nothing of others is in it. */
+	x->memory = epd_calloc(1, (size_t)total + 1);
 	if (rc == 0 && (!x->entry || !x->page || !x->bytes || !x->sum ||
 	    !x->at || !x->memory))
 		rc = -ENOMEM;
@@ -262,9 +263,6 @@ epd_arrival_keep(struct epd_arrival *x, int trusted, uint64_t *run,
 	rc = epd_run_publish(x->run, id, x->entry, (long)x->n);
 	if (rc < 0)
 		return epd_why(why, rc, "memory tier: %s", epd_strerror(rc));
-	if (!epd_run_is_given(x->run))
-		epd_index_put(epd_store_index(x->s), x->workflow, id,
-		    x->shape.tokens, x->entry, (long)x->n);
 	*run = id;
 	return 0;
 }

@@ -158,7 +158,6 @@ carry(struct moving *m, uint8_t *const part[EPD_PARTS],
 	    deadline_ns, why);
 	if (rc == 0)
 		rc = epd_carry(&c, &carried, why);
-	epd_route_close(&m->route);
 	epd_transferred_add(out, &carried);
 	return rc;
 }
@@ -274,6 +273,8 @@ write_feature(struct moving *m, const struct epd_transfer_policy *policy,
 		return epd_why(why, EPD_ENOTHING, "it has no picture, and the "
 		    "peer does not keep rows of ours");
 	}
+	if (rc == -ENOENT)
+		return epd_why(why, EPD_ENOTHING, "no such feature");
 	if (rc < 0)
 		return epd_why(why, rc, "feature: %s", epd_strerror(rc));
 	for (int i = 0; rc == 0 && i < EPD_PARTS; i++) {

@@ -241,7 +241,7 @@ carry(struct fetch *f, uint64_t deadline_ns, uint64_t *run,
  */
 static int
 adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
-    uint64_t *mapped)
+    uint64_t *mapped, uint64_t deadline_ns)
 {
 	const struct epd_transport *ops = epd_link_ops(f->link);
 	uint64_t offset = 0, id;
@@ -255,7 +255,7 @@ adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
 		if (!p->there)
 			continue;
 		if ((rc = ops->map(f->link, f->a->window, offset, &st,
-		    NULL)) < 0)
+		    deadline_ns, NULL)) < 0)
 			return rc;
 		offset += p->bytes;
 		if (st.fd == last) {
@@ -286,7 +286,7 @@ undo(const struct epd_workflow *to, uint64_t *run, uint32_t from, uint32_t to_n)
 /* A batch from a peer that may be on this machine.  *went: by links. */
 static int
 try_adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
-    struct epd_transferred *out)
+    struct epd_transferred *out, uint64_t deadline_ns)
 {
 	struct epd_metrics *m = epd_node_here(f->n)->metrics;
 	const uint32_t had = *nruns;
@@ -296,7 +296,7 @@ try_adopt(struct fetch *f, uint64_t **run, uint32_t *nruns, size_t *room,
 	if (!f->asked_by || !epd_link_ops(f->link)->map || !f->a->window ||
 	    (*f->a->codec && strcmp(f->a->codec, "none")))
 		return 0;
-	rc = adopt(f, run, nruns, room, &mapped);
+	rc = adopt(f, run, nruns, room, &mapped, deadline_ns);
 	if (rc < 0) {
 		undo(f->to, *run, had, *nruns);
 		*nruns = had;
@@ -337,7 +337,6 @@ come(struct fetch *f, uint64_t bytes, uint64_t deadline_ns, uint64_t *id,
 		    f->policy, deadline_ns, why);
 	if (rc == 0)
 		rc = carry(f, deadline_ns, id, out, why);
-	epd_route_close(&f->route);
 	epd_arrival_free(f->x);
 	f->x = NULL;
 	return rc;
@@ -379,7 +378,7 @@ fetch_batch(struct fetch *f, uint64_t deadline_ns, uint64_t **run,
 		return rc;
 	n = there(f->a, &bytes);
 	out->missing += f->a->n - n;
-	rc = n ? try_adopt(f, run, nruns, room, out) : 1;
+	rc = n ? try_adopt(f, run, nruns, room, out, deadline_ns) : 1;
 	if (rc != 0) {
 		shut(f, deadline_ns);
 		return rc < 0 ? rc : 0;

@@ -3,7 +3,8 @@
  * or in the index, the run's own table decides.
  *
  * A run is opened once a gift, its file too, since who is on this machine is handed
- * the file and not the bytes.  The map keeps what it shows though the name goes.
+ * the file and not the bytes: but only of as many as he is handed at once.  The map
+ * keeps what it shows though the name goes.  Of folders the last one is open.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/alloc.h"
 #include "flow/book.h"
 #include "flow/give.h"
+#include "flow/names.h"
 
 /* What a question may make us hold. */
 static const uint64_t PACKED_MAX = UINT64_C(256) << 20;
@@ -19,7 +21,7 @@ static const uint64_t PACKED_MAX = UINT64_C(256) << 20;
 struct held {				/* a run */
 	uint64_t run;
 	int dir;			/* index in dirs */
-	int fd;
+	int fd;				/* -1: the map alone */
 	struct epd_run *map;
 };
 
@@ -37,8 +39,9 @@ struct epd_gift {
 	int probe;			/* nothing is read: no run counts as used */
 	struct held *held;
 	size_t nheld, held_room;
-	struct { char workflow[EPD_WORKFLOW]; int fd; } *dir;
+	char (*dir)[EPD_WORKFLOW];
 	size_t ndirs, dir_room;
+	int dirfd, open_dir;		/* the folder that is open, -1: none */
 	struct found *page;
 	struct epd_pages_ask *a;
 	uint32_t n;
@@ -47,28 +50,37 @@ struct epd_gift {
 
 /* ---- runs ---- */
 
-/* A workflow's folder, opened once. */
+/* A workflow's folder by number, which stays its. */
 static int
 dir_of(struct epd_gift *g, const char *workflow)
 {
 	void *p;
-	int fd;
 
-	for (size_t i = 0; i < g->ndirs; i++)
-		if (!strcmp(g->dir[i].workflow, workflow))
-			return (int)i;
+	for (size_t i = g->ndirs; i > 0; i--)
+		if (!strcmp(g->dir[i - 1], workflow))
+			return (int)i - 1;
 	if (!(p = epd_grow(g->dir, g->ndirs, &g->dir_room, sizeof *g->dir)))
 		return -ENOMEM;
 	g->dir = p;
-	if ((fd = epd_memory_find(g->s->memory, workflow)) < 0)
-		return fd;
-	memcpy(g->dir[g->ndirs].workflow, workflow, strlen(workflow) + 1);
-	g->dir[g->ndirs].fd = fd;
+	memcpy(g->dir[g->ndirs], workflow, strlen(workflow) + 1);
 	return (int)g->ndirs++;
 }
 
+/* The folder, opened, till another one is. */
 static int
-open_run(int dirfd, uint64_t run, int probe, struct held *out)
+open_dir(struct epd_gift *g, int dir)
+{
+	if (g->open_dir == dir)
+		return g->dirfd;
+	if (g->dirfd >= 0)
+		close(g->dirfd);
+	g->dirfd = epd_memory_find(g->s->memory, g->dir[dir]);
+	g->open_dir = g->dirfd < 0 ? -1 : dir;
+	return g->dirfd;
+}
+
+static int
+open_run(const struct epd_gift *g, int dirfd, uint64_t run, struct held *out)
 {
 	struct epd_run_shape shape;
 	struct epd_run *table;
@@ -76,11 +88,11 @@ open_run(int dirfd, uint64_t run, int probe, struct held *out)
 
 	if (rc < 0)
 		return rc;
-	rc = (probe ? epd_run_look : epd_run_open)(&out->map, dirfd, run,
+	rc = (g->probe ? epd_run_look : epd_run_open)(&out->map, dirfd, run,
 	    &shape, epd_run_entries(table), epd_run_count(table), NULL);
 	epd_run_close(table);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || g->probe || g->nheld >= EPD_ASK_FILES)
+		return rc < 0 ? rc : 0;
 	out->fd = epd_run_file(dirfd, run);
 	if (out->fd < 0)
 		epd_run_close(out->map);
@@ -92,7 +104,7 @@ static int
 hold(struct epd_gift *g, const char *workflow, uint64_t run)
 {
 	const int dir = dir_of(g, workflow);
-	struct held h = { .run = run, .dir = dir };
+	struct held h = { .run = run, .dir = dir, .fd = -1 };
 	void *p;
 	int rc;
 
@@ -105,25 +117,11 @@ hold(struct epd_gift *g, const char *workflow, uint64_t run)
 	if (!(p = epd_grow(g->held, g->nheld, &g->held_room, sizeof *g->held)))
 		return -ENOMEM;
 	g->held = p;
-	if ((rc = open_run(g->dir[dir].fd, run, g->probe, &h)) < 0)
+	rc = open_dir(g, dir);
+	if (rc < 0 || (rc = open_run(g, rc, run, &h)) < 0)
 		return rc;
 	g->held[g->nheld] = h;
 	return (int)g->nheld++;
-}
-
-/* Where in the run the page of that name is; -ENOENT. */
-static long
-place_in(const struct epd_run *map, const struct epd_name *name, long hint)
-{
-	const struct epd_page_entry *e = epd_run_entries(map);
-	const long n = epd_run_count(map);
-
-	if (hint >= 0 && hint < n && epd_name_equal(&e[hint].name, name))
-		return hint;
-	for (long i = 0; i < n; i++)
-		if (epd_name_equal(&e[i].name, name))
-			return i;
-	return -ENOENT;
 }
 
 /* ---- finding ---- */
@@ -142,8 +140,8 @@ enter(struct epd_gift *g, uint32_t i, int held, const struct epd_page_ref *ref)
 	struct epd_page_ask *ask = g->a->page + i;
 	const struct epd_run *map = g->held[held].map;
 	const long hint = i && g->page[i - 1].held == held ?
-	    g->page[i - 1].at + 1 : -1;
-	const long at = place_in(map, &ask->entry.name, hint);
+	    g->page[i - 1].at + 1 : 0;
+	const long at = epd_names_place(map, &ask->entry.name, hint);
 	const struct epd_page_entry *e;
 	struct epd_run_shape shape;
 
@@ -211,21 +209,28 @@ find_in_state(struct epd_gift *g, uint32_t i, const struct rows *r,
 	return -ENOENT;
 }
 
+/* It says nothing of the page: who is told that it is not there computes it again. */
+static int
+is_untold(int rc)
+{
+	return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EIO;
+}
+
 static int
 find_all(struct epd_gift *g, const struct rows *r)
 {
 	uint64_t next = 0;
-	int rc = 0;
 
 	for (uint32_t i = 0; i < g->n; i++) {
-		struct epd_page_ask *ask = g->a->page + i;
+		int rc = -ENOENT;
 
 		g->page[i].held = -1;
-		ask->there = 0;
-		rc = r->n ? find_in_state(g, i, r, &next) : -ENOENT;
-		if (rc != 0 && rc != -ENOMEM)
+		g->a->page[i].there = 0;
+		if (r->n)
+			rc = find_in_state(g, i, r, &next);
+		if (rc < 0 && !is_untold(rc))
 			rc = find_by_index(g, i);
-		if (rc == -ENOMEM)
+		if (is_untold(rc))
 			return rc;
 	}
 	return 0;
@@ -355,6 +360,7 @@ find_gift(struct epd_gift **out, struct epd_store *s, int probe,
 	g->probe = probe;
 	g->a = a;
 	g->n = a->n;
+	g->dirfd = g->open_dir = -1;
 	g->w = (struct epd_workflow){ .dirfd = -1, .runs = -1 };
 	g->page = epd_calloc(a->n + 1u, sizeof *g->page);
 	rc = g->page ? find(g, codecs, why) : -ENOMEM;
@@ -385,10 +391,11 @@ epd_gift_free(struct epd_gift *g)
 		(void)epd_shard_drop(g->w.shard, g->lease, "given", NULL);
 	for (size_t i = 0; i < g->nheld; i++) {
 		epd_run_close(g->held[i].map);
-		close(g->held[i].fd);
+		if (g->held[i].fd >= 0)
+			close(g->held[i].fd);
 	}
-	for (size_t i = 0; i < g->ndirs; i++)
-		close(g->dir[i].fd);
+	if (g->dirfd >= 0)
+		close(g->dirfd);
 	if (g->w.shard)
 		epd_workflow_close(&g->w);
 	epd_free(g->held);
@@ -396,6 +403,16 @@ epd_gift_free(struct epd_gift *g)
 	epd_free(g->page);
 	epd_free(g->packed);
 	epd_free(g);
+}
+
+uint32_t
+epd_gift_files(const struct epd_gift *g)
+{
+	enum { FOLDER = 1, WORKFLOW = 6 };	/* its folders, its log and locks */
+	const size_t files = g->nheld < EPD_ASK_FILES ? g->nheld :
+	    EPD_ASK_FILES;
+
+	return (uint32_t)files + FOLDER + (g->w.shard ? WORKFLOW : 0);
 }
 
 void

@@ -16,7 +16,8 @@ struct epd_gift;
  * a gets.  They stay as they are, whoever evicts or releases them, till the gift is
  * freed; of a state a transfer lease says so.
  * Fails: EPD_ENOTHING, EPD_ENOSTATE, EPD_EUNSUPPORTED (a codec), EPD_ETOOBIG,
- * -ENOMEM, -errno.  What cannot be packed is not there.
+ * -ENOMEM, -errno (-EMFILE, -EIO: nothing tells whether they are there).  What cannot
+ * be packed is not there.
  * Owns: the caller frees *out, before s is closed.
  */
 int epd_gift_find(struct epd_gift **out, struct epd_store *s,
@@ -28,6 +29,8 @@ void epd_gift_free(struct epd_gift *g);
  * sent; who links files looks when it computes with them.
  */
 void epd_gift_look(struct epd_gift *g, struct epd_pages_ask *a);
+/* About how many files it has open; EPD_ASK_FILES of runs at most. */
+uint32_t epd_gift_files(const struct epd_gift *g);
 /* Page i's bytes as they travel: memory, and the file it is mapped from or -1. */
 void epd_gift_page(const struct epd_gift *g, uint32_t i,
     struct epd_extent *out);

@@ -177,7 +177,9 @@ epd_flow_handoff_offer(struct epd_store *s, const struct epd_offer *o,
 	if (rc < 0)
 		return rc;
 	settle_till(s, &src, epd_offer_end(s, o));
-	rc = may_offer(&src, o, &version, why);
+	rc = epd_workflow_serves(&src, s, o->state.state) ?
+	    may_offer(&src, o, &version, why) :
+	    epd_why(why, EPD_ENOSTATE, "%s", epd_strerror(EPD_ENOSTATE));
 	if (rc == 0)
 		rc = offer(s, o, version, &src, to, h, why);
 	epd_shard_uuid(src.shard, uuid);

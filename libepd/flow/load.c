@@ -300,7 +300,7 @@ take(struct epd_seq *q, struct chain *c, const struct link *l,
     struct epd_why *why)
 {
 	struct epd_page_entry *e = NULL;
-	struct epd_link *links = NULL;
+	struct epd_run_link *links = NULL;
 	struct epd_version v;
 	uint64_t from;
 	int rc = epd_shard_node(q->w->shard, l->node, &v);

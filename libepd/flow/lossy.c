@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "flow/book.h"
 #include "flow/lossy.h"
+#include "flow/names.h"
 #include "flow/session.h"
 
 int
@@ -67,50 +68,28 @@ rewrite(struct epd_buf *out, const struct epd_json *j, const char *numeric)
 	return out->failed ? -ENOMEM : 0;
 }
 
-/* Tokens an image takes up, and so where it ends. */
-static uint64_t
-ends(const struct epd_image_ref *r, uint32_t merge)
-{
-	return r->at + (uint64_t)r->grid[0] * (r->grid[1] / merge) *
-	    (r->grid[2] / merge);
-}
-
-/* Page i's name behind up. */
-static int
-name_page(const struct epd_whole *f, uint64_t i, uint32_t merge,
-    const struct epd_name *up, struct epd_name *out)
-{
-	const uint64_t at = i * f->traits.page_tokens;
-	const uint32_t rows = f->row[i].ref.rows;
-	struct epd_page_image *im = epd_calloc(f->v.nimages + 1u, sizeof *im);
-	size_t n = 0;
-
-	if (!im)
-		return -ENOMEM;
-	for (uint32_t k = 0; k < f->v.nimages; k++)
-		if (f->v.images[k].at < at + rows &&
-		    ends(f->v.images + k, merge) > at)
-			im[n++] = (struct epd_page_image){
-				.at = (int64_t)(f->v.images[k].at - at),
-				.fp = f->v.images[k].fp,
-			};
-	epd_page_name(out, up, f->v.ids + at, rows, im, n);
-	epd_free(im);
-	return 0;
-}
-
 static int
 rename_pages(struct epd_whole *f, uint32_t merge, struct epd_name *names)
 {
-	int rc = 0;
+	struct epd_page_image *im = epd_calloc(f->v.nimages + 1u, sizeof *im);
+	const struct epd_name *up = &f->traits.base;
+	uint32_t first = 0;
+	int rc = im ? 0 : -ENOMEM;
 
 	for (uint64_t i = 0; rc == 0 && i < f->rows; i++) {
-		if (i * f->traits.page_tokens + f->row[i].ref.rows >
-		    f->v.nids)
-			return EPD_ECORRUPT;
-		rc = name_page(f, i, merge, i ? names + i - 1 :
-		    &f->traits.base, names + i);
+		const uint64_t from = i * f->traits.page_tokens;
+		const uint32_t rows = f->row[i].ref.rows;
+		size_t k;
+
+		if (from + rows > f->v.nids) {
+			rc = EPD_ECORRUPT;
+			break;
+		}
+		k = epd_names_shown(&f->v, merge, from, rows, &first, im);
+		epd_page_name(names + i, up, f->v.ids + from, rows, im, k);
+		up = names + i;
 	}
+	epd_free(im);
 	return rc;
 }
 

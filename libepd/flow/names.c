@@ -166,6 +166,46 @@ epd_names_merge(const struct epd_state *st)
 	return merge < 1 || merge > 64 ? 2 : (uint64_t)merge;
 }
 
+uint64_t
+epd_names_tokens(const struct epd_image_ref *r, uint64_t merge)
+{
+	enum { SIDE = 1 << 16 };
+
+	return r->grid[0] > SIDE || r->grid[1] > SIDE || r->grid[2] > SIDE ? 0 :
+	    (uint64_t)r->grid[0] * (r->grid[1] / merge) * (r->grid[2] / merge);
+}
+
+size_t
+epd_names_shown(const struct epd_version *v, uint64_t merge, uint64_t from,
+    uint32_t rows, uint32_t *first, struct epd_page_image *out)
+{
+	const struct epd_image_ref *r = v->images;
+	size_t n = 0;
+
+	while (*first < v->nimages && r[*first].at +
+	    epd_names_tokens(r + *first, merge) <= from)
+		++*first;
+	for (uint32_t i = *first; i < v->nimages && r[i].at < from + rows; i++)
+		out[n++] = (struct epd_page_image){
+			.at = (int64_t)(r[i].at - from), .fp = r[i].fp,
+		};
+	return n;
+}
+
+long
+epd_names_place(const struct epd_run *run, const struct epd_name *name,
+    long hint)
+{
+	const struct epd_page_entry *e = epd_run_entries(run);
+	const long n = epd_run_count(run);
+	const long from = hint > 0 && hint < n ? hint : 0;
+
+	for (long i = 0; i < n; i++)
+		if (epd_name_equal(&e[(from + i) % n].name, name))
+			return (from + i) % n;
+	return -ENOENT;
+}
+
 static int
 is_alike(const struct epd_state *a, const struct epd_state *b)
 {

@@ -27,6 +27,9 @@ struct epd_node {
 	uint32_t failures[EPD_VIA_COUNT];	/* one after another */
 	struct epd_ledger books;
 	struct epd_scenario *rules;	/* NULL: none */
+	struct epd_ways ways;		/* no planner: not made yet */
+	int stale;			/* a link broke since they were */
+	uint64_t plans;			/* the next one's id */
 	uint64_t lost_ns;		/* since then it is tried again; 0: it is not */
 	int told;			/* the listener was */
 };
@@ -136,9 +139,10 @@ open_link(struct epd_node *n, enum epd_backend b, uint64_t deadline_ns,
 	const struct epd_peer peer = {
 		.address = n->address, .key = { n->key.p, n->key.n },
 		/*
-		 * Everything that moves has a sum of its own, told over what a
-		 * stranger cannot change: summing it on the wire too would only
-		 * cost.
+		 * Pages and features have sums of their own, which who gets
+		 * them compares before he keeps them, wherever the sums came
+		 * from: of a page in words, of a feature that is brought among
+		 * its bytes.  Summing blocks on the wire too would only cost.
 		 */
 		.checksum = 0,
 		.deadline_ns = deadline_or(n, deadline_ns),
@@ -171,9 +175,11 @@ epd_node_link(struct epd_node *n, enum epd_backend b, struct epd_link **out,
 void
 epd_node_drop_link(struct epd_node *n, enum epd_backend b)
 {
-	if (n->link[b])
-		epd_link_ops(n->link[b])->close(n->link[b]);
+	if (!n->link[b])
+		return;
+	epd_link_ops(n->link[b])->close(n->link[b]);
 	n->link[b] = NULL;
+	n->stale = 1;
 }
 
 void
@@ -396,6 +402,9 @@ epd_node_open(struct epd_node **out, struct epd_store *here,
 	n->here = here;
 	memcpy(n->address, address, strlen(address) + 1);
 	n->control = is_unix(n) ? EPD_VIA_SHM : EPD_VIA_TCP;
+	/* No other one's, of this store or of a peer's. */
+	memcpy(&n->plans, here->uuid, sizeof n->plans);
+	n->plans ^= epd_clock_boot_ns();
 	epd_ledger_default(&n->books);
 	rc = getrandom(n->party, sizeof n->party, 0) ==
 	    (ssize_t)sizeof n->party ? read_key(n, why) :
@@ -424,6 +433,7 @@ epd_node_close(struct epd_node *n)
 	if (n->key.p)
 		explicit_bzero(n->key.p, n->key.cap);
 	epd_buf_free(&n->key);
+	epd_planner_free(n->ways.planner);
 	epd_free(n->rules);
 	epd_free(n);
 }
@@ -454,10 +464,34 @@ epd_node_is_near(const struct epd_node *n)
 
 /* ---- for plans ---- */
 
-uint32_t
-epd_node_backends(const struct epd_node *n)
+int
+epd_node_ways(struct epd_node *n, const struct epd_ways **out,
+    struct epd_why *why)
 {
-	return epd_prospect_backends(n->here, n->address);
+	struct epd_ways w;
+	int rc;
+
+	if (!n->ways.planner || n->stale) {
+		rc = epd_ways_make(&w, n->here, n->address, n->rules, NULL,
+		    why);
+		if (rc < 0)
+			return rc;
+		epd_planner_free(n->ways.planner);
+		n->ways = w;
+		n->stale = 0;
+	}
+	*out = &n->ways;
+	return 0;
+}
+
+uint64_t
+epd_node_plan_id(struct epd_node *n)
+{
+	const uint64_t id = n->plans;
+
+	/* A selector that has failed some times counts on from there. */
+	n->plans += EPD_PLAN_CANDIDATES + EPD_LEGACY_ATTEMPTS + 1;
+	return id;
 }
 
 struct epd_operations *
@@ -479,12 +513,14 @@ void
 epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
     uint64_t ns)
 {
-	struct epd_operational *o = &n->how.of[b];
-	const uint8_t was = o->health;
+	struct epd_operational *o;
+	uint8_t was;
 
 	if (b <= EPD_VIA_NONE || b >= EPD_VIA_COUNT || rc == -ECANCELED ||
 	    !is_ways(rc))
 		return;
+	o = &n->how.of[b];
+	was = o->health;
 	o->schema_version = EPD_PLAN_SCHEMA;
 	o->backend = (uint8_t)b;
 	o->observed_at_ns = epd_clock_boot_ns();
@@ -502,12 +538,6 @@ epd_node_observe(struct epd_node *n, enum epd_backend b, int rc, uint64_t bytes,
 	}
 	if (o->health != was)
 		o->generation++;
-}
-
-const struct epd_scenario *
-epd_node_rules(const struct epd_node *n)
-{
-	return n->rules;
 }
 
 struct epd_ledger *

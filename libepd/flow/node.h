@@ -82,15 +82,20 @@ int epd_node_make(struct epd_node *n, const char *name, char out[EPD_WORKFLOW],
 /* The link that questions go over. */
 enum epd_backend epd_node_control(const struct epd_node *n);
 
-/* What this program can reach it by: a bit for each backend. */
-uint32_t epd_node_backends(const struct epd_node *n);
+/*
+ * What leads to it by what is here and configured: made once, and again after a link
+ * broke, since what it went by may be gone.  Lent until it is asked for again.
+ * Fails: as epd_ways_make.
+ */
+struct epd_ways;
+int epd_node_ways(struct epd_node *n, const struct epd_ways **out,
+    struct epd_why *why);
+/* An id for a decision, and for the candidates that it may have. */
+uint64_t epd_node_plan_id(struct epd_node *n);
 /* How backends do with it: observed by transfers, for plans. */
 struct epd_operations *epd_node_operations(struct epd_node *n);
 void epd_node_observe(struct epd_node *n, enum epd_backend b, int rc,
     uint64_t bytes, uint64_t ns);
-/* Rules and contract that the configuration names (transfer.rules); NULL: none. */
-struct epd_scenario;
-const struct epd_scenario *epd_node_rules(const struct epd_node *n);
 /* What transfers with it may take. */
 struct epd_ledger *epd_node_books(struct epd_node *n);
 

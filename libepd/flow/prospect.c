@@ -49,27 +49,6 @@ leading_to(const struct epd_store *here, const char *address)
 	    UINT32_C(1) << EPD_VIA_RDMA : 0);
 }
 
-uint32_t
-epd_prospect_backends(const struct epd_store *here, const char *address)
-{
-	const uint32_t mask = leading_to(here, address);
-	struct epd_transport_facts facts;
-	uint32_t there = 0;
-
-	/* What is asked for by a socket's path says itself whether it can be. */
-	if (is_near(address))
-		return mask;
-	for (int b = 1; b < EPD_VIA_COUNT; b++) {
-		const struct epd_transport *t = mask >> b & 1 ?
-		    epd_transport_of(here->transports, (enum epd_backend)b) :
-		    NULL;
-
-		if (t && t->probe(t, &facts, NULL) == 0)
-			there |= UINT32_C(1) << b;
-	}
-	return there;
-}
-
 int
 epd_prospect_here(const struct epd_transport *t,
     struct epd_transport_facts *facts, struct epd_capability *inout)
@@ -85,25 +64,30 @@ epd_prospect_here(const struct epd_transport *t,
 	return 0;
 }
 
-/* Those of a mask, as this program's transports say they are. */
+/* Those of *mask, as this program's transports say they are; it keeps those there. */
 static int
-capabilities(const struct epd_store *here, uint32_t mask,
+capabilities(const struct epd_store *here, uint32_t *mask,
     struct epd_capability out[EPD_VIA_COUNT])
 {
+	uint32_t there = 0;
 	int k = 0;
 
 	for (int b = 1; b < EPD_VIA_COUNT; b++) {
-		const struct epd_transport *t = epd_transport_of(
-		    here->transports, (enum epd_backend)b);
+		const struct epd_transport *t = *mask >> b & 1 ?
+		    epd_transport_of(here->transports, (enum epd_backend)b) :
+		    NULL;
 		struct epd_transport_facts facts;
 
-		if (mask >> b & 1 && t &&
-		    epd_capability_default(out + k, (enum epd_backend)b) == 0 &&
-		    epd_prospect_here(t, &facts, out + k) == 0)
-			k++;
+		if (!t || epd_capability_default(out + k,
+		    (enum epd_backend)b) < 0 ||
+		    epd_prospect_here(t, &facts, out + k) < 0)
+			continue;
+		there |= UINT32_C(1) << b;
+		k++;
 	}
 	if (epd_capability_default(out + k, EPD_VIA_RECOMPUTE) == 0)
 		k++;
+	*mask = there;
 	return k;
 }
 
@@ -119,6 +103,45 @@ suppose(const struct epd_scenario *s, uint32_t mask,
 		    UINT32_C(1) << b)
 			out[k++] = s->capability[b];
 	return k;
+}
+
+int
+epd_ways_make(struct epd_ways *out, const struct epd_store *here,
+    const char *address, const struct epd_scenario *rules,
+    const struct epd_scenario *supposed, struct epd_why *why)
+{
+	struct epd_capability can[EPD_VIA_COUNT];
+	struct epd_ways w = { .mask = leading_to(here, address) };
+	uint32_t there = w.mask;
+	struct epd_plan_config c;
+	int rc;
+
+	epd_plan_config_default(&c);
+	/* Nobody said what may be: all that may, and what cannot tells why not. */
+	c.contract.allows |= EPD_MAY_RECOMPUTE | EPD_MAY_UNSAID;
+	if (rules) {
+		c.rule = w.legacy.rule = rules->rule;
+		c.nrules = w.legacy.nrules = rules->nrules;
+		c.contract = rules->contract;
+		w.legacy.selector = 1;
+	}
+	if (supposed) {
+		w.mask &= supposed->loaded;
+		memcpy(c.baseline, supposed->baseline, sizeof c.baseline);
+	}
+	c.capability = can;
+	c.ncapabilities = supposed ? suppose(supposed, w.mask, can) :
+	    capabilities(here, &there, can);
+	/* What is asked for by a socket's path says itself whether it can be. */
+	if (!supposed && !is_near(address))
+		w.mask = there;
+	w.legacy.loaded = w.mask;
+	w.legacy.cpu = 1;
+	w.legacy.shm_path = is_near(address);
+	if ((rc = epd_planner_new(&w.planner, &c, why)) < 0)
+		return rc;
+	*out = w;
+	return 0;
 }
 
 /* ---- the question ---- */
@@ -150,7 +173,6 @@ describe(struct epd_intent *i, const struct epd_prospect_ask *a, uint32_t mask)
 
 	(void)epd_clock_boot_id(boot);
 	*i = (struct epd_intent){
-		.id = node ^ epd_clock_boot_ns(),
 		.op = (uint8_t)a->op, .bytes = a->bytes,
 		.here = { .medium = EPD_IN_CPU, .node = node,
 		    .machine = number_of(boot) },
@@ -176,41 +198,17 @@ describe(struct epd_intent *i, const struct epd_prospect_ask *a, uint32_t mask)
 		}
 }
 
-int
-epd_prospect_make(struct epd_prospect *out, const struct epd_prospect_ask *a,
-    struct epd_why *why)
+void
+epd_prospect_make(struct epd_prospect *out, const struct epd_prospect_ask *a)
 {
-	const uint32_t mask = a->supposed ? a->supposed->loaded &
-	    leading_to(a->here, a->address) :
-	    epd_prospect_backends(a->here, a->address);
 	const int mode = epd_word_parse(&epd_plan_modes,
 	    a->here->config.transfer_mode);
 	struct epd_prospect p = {
 		.mode = mode < 0 ? EPD_PLAN_DISABLED : (enum epd_plan_mode)mode,
-		.legacy = { .loaded = mask, .cpu = 1,
-		    .shm_path = is_near(a->address) },
+		.planner = a->ways->planner, .legacy = a->ways->legacy,
 	};
-	struct epd_capability can[EPD_VIA_COUNT];
-	struct epd_plan_config c;
-	int rc;
 
-	epd_plan_config_default(&c);
-	if (a->rules) {
-		c.rule = p.legacy.rule = a->rules->rule;
-		c.nrules = p.legacy.nrules = a->rules->nrules;
-		c.contract = a->rules->contract;
-		p.legacy.selector = 1;
-	}
-	c.capability = can;
-	c.ncapabilities = a->supposed ? suppose(a->supposed, mask, can) :
-	    capabilities(a->here, mask, can);
-	if (a->supposed)
-		memcpy(c.baseline, a->supposed->baseline, sizeof c.baseline);
-	/* Without tokens there is nothing to compute, and that is the reason told. */
-	c.contract.allows |= EPD_MAY_RECOMPUTE;
-	if ((rc = epd_planner_new(&p.planner, &c, why)) < 0)
-		return rc;
-	describe(&p.intent, a, mask);
+	describe(&p.intent, a, a->ways->mask);
 	/* A hint of what is not there is none, unless it is all that may be. */
 	if (p.intent.hint && !a->policy->strict &&
 	    !epd_planner_capability(p.planner, a->policy->transport))
@@ -219,6 +217,32 @@ epd_prospect_make(struct epd_prospect *out, const struct epd_prospect_ask *a,
 		p.intent.policy = epd_planner_policy(p.planner,
 		    a->policy->rule);
 	*out = p;
+}
+
+static uint32_t
+lossy_bit_of(const char *codec)
+{
+	return !strcmp(codec, "fp8") ? EPD_MAY_FP8 : !strcmp(codec, "int8") ?
+	    EPD_MAY_INT8 : EPD_MAY_CUSTOM;
+}
+
+int
+epd_prospect_compress(const struct epd_prospect *p,
+    struct epd_transfer_policy *inout, struct epd_why *why)
+{
+	char *codec = inout->compression;
+
+	if (!*codec || !strcmp(codec, "none"))
+		return 1;
+	if (inout->strict)
+		return epd_why(why, EPD_ESTRICT, "transfer.compression is %s, "
+		    "which loses something, and transfer.strict gives nothing "
+		    "up", codec);
+	if (epd_planner_gives_up(p->planner, &p->intent) & lossy_bit_of(codec))
+		return 1;
+	(void)epd_why(why, 0, "the contract does not allow %s: pages go as "
+	    "they are", codec);
+	strcpy(codec, "none");
 	return 0;
 }
 

@@ -10,8 +10,23 @@
 #include "flow/view.h"
 #include "plan/plan.h"
 
-struct epd_prospect {
+/* What leads to an address, compiled: it holds as long as what is here does. */
+struct epd_ways {
 	struct epd_planner *planner;
+	struct epd_legacy legacy;
+	uint32_t mask;			/* a bit for each backend */
+};
+/*
+ * By rules and contract (NULL: none; lent to *out), of what the transports say is here,
+ * or of what is supposed to be loaded, and costs (NULL: as they say, and unknown).
+ * Fails: EPD_EUSAGE (rules), -ENOMEM.  Owns: the caller frees out->planner.
+ */
+int epd_ways_make(struct epd_ways *out, const struct epd_store *here,
+    const char *address, const struct epd_scenario *rules,
+    const struct epd_scenario *supposed, struct epd_why *why);
+
+struct epd_prospect {
+	struct epd_planner *planner;	/* of the ways */
 	struct epd_intent intent;
 	struct epd_legacy legacy;
 	enum epd_plan_mode mode;
@@ -22,24 +37,25 @@ struct epd_prospect_ask {
 	const char *address;		/* the peer's, or a folder */
 	const struct epd_node_facts *peer;	/* NULL: it was not reached */
 	const struct epd_transfer_policy *policy;
-	const struct epd_scenario *rules;	/* and contract; NULL: none */
-	/* what is loaded, and what it costs; NULL: as the transports say, and unknown */
-	const struct epd_scenario *supposed;
+	const struct epd_ways *ways;
 	enum epd_op op;
 	uint64_t bytes;
 	uint64_t tokens;	/* that can be computed in their stead; 0: they cannot */
 	uint64_t deadline_ns;
 };
-/* Fails: EPD_EUSAGE (rules), -ENOMEM.  Owns: the caller frees out->planner. */
-int epd_prospect_make(struct epd_prospect *out,
-    const struct epd_prospect_ask *a, struct epd_why *why);
+void epd_prospect_make(struct epd_prospect *out,
+    const struct epd_prospect_ask *a);
+/*
+ * What a policy's compression comes to.  1: it is taken, or none is asked for; 0: some
+ * contract that its pages may come under does not allow it, and it is "none" from here
+ * on: they go as they are.  Fails: EPD_ESTRICT (nothing may be given up).
+ */
+int epd_prospect_compress(const struct epd_prospect *p,
+    struct epd_transfer_policy *inout, struct epd_why *why);
 
 /* A capability as a transport says that it is here.  Fails as its probe. */
 int epd_prospect_here(const struct epd_transport *t,
     struct epd_transport_facts *facts, struct epd_capability *inout);
-/* What here can reach a peer by: a bit for each backend. */
-uint32_t epd_prospect_backends(const struct epd_store *here,
-    const char *address);
 /*
  * Rules and contract that the configuration names (transfer.rules); *out NULL: none.
  * Fails: EPD_EUSAGE, -errno.  Owns: the caller frees *out by epd_free.

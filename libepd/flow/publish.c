@@ -39,7 +39,7 @@ copy_taken(struct epd_seq *q, const struct epd_taken *t, uint64_t as)
 }
 
 static int
-link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_link *out)
+link_taken(struct epd_seq *q, const struct epd_taken *t, struct epd_run_link *out)
 {
 	struct epd_memory *m = q->s->store->memory;
 	struct epd_index *x = epd_store_index(q->s->store);

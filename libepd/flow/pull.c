@@ -16,8 +16,8 @@
 #include "flow/give.h"
 #include "flow/lossy.h"
 #include "flow/pair.h"
+#include "flow/route.h"
 #include "flow/settle.h"
-#include "flow/transfer.h"
 
 /* JSON for people: where it came from. */
 static void
@@ -129,7 +129,7 @@ move_features(struct trip *t, struct epd_why *why)
 		    &t->policy, t->deadline_ns, &out, why);
 		t->p->moved.bytes += out.bytes;
 		/* Its source has it no more either: it is SUSPECT there and here. */
-		if (rc == -ENOENT || rc == EPD_ENOTHING)
+		if (rc == EPD_ENOTHING)
 			rc = 0;
 	}
 	return rc;
@@ -488,10 +488,17 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 	enum { TRIPS = 4 };
 	const struct epd_config *c = &epd_pair_near(p)->s->config;
 	const struct epd_half *far = p->src.node ? &p->src : &p->dst;
+	struct epd_node *n = p->src.node ? p->src.node : p->dst.node;
+	const enum epd_op op = p->src.node ? EPD_OP_READ : EPD_OP_WRITE;
+	struct epd_transfer_policy policy;
 	uint64_t end = epd_clock_boot_ns() +
 	    (uint64_t)c->transfer_timeout_ms * UINT64_C(1000000);
-	int rc = EPD_ESTALE;
+	int rc;
 
+	epd_transfer_policy_default(&policy, c);
+	policy.intent = EPD_INTENT_HANDOFF;
+	if ((rc = epd_route_compress(n, op, &policy, why)) < 0)
+		return rc;
 	/* Not beyond the hand-off's own, where that is by this clock. */
 	if (p->src.near && p->src.h.deadline_ms < end / UINT64_C(1000000))
 		end = p->src.h.deadline_ms * UINT64_C(1000000);
@@ -499,14 +506,12 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 		end = far->end_ns;
 
 	/* What a connection brought goes with it: then it is brought again. */
+	rc = EPD_ESTALE;
 	for (int i = 0; i < TRIPS && rc == EPD_ESTALE; i++) {
-		struct trip t = { .p = p, .op = p->src.node ? EPD_OP_READ :
-		    EPD_OP_WRITE, .n = p->src.node ? p->src.node : p->dst.node };
+		struct trip t = { .p = p, .policy = policy, .op = op, .n = n,
+		    .deadline_ns = end };
 
-		epd_transfer_policy_default(&t.policy, c);
-		t.policy.intent = EPD_INTENT_HANDOFF;
-		t.deadline_ns = end;
-		rc = t.op == EPD_OP_READ ? fetch(&t, why) : push(&t, why);
+		rc = op == EPD_OP_READ ? fetch(&t, why) : push(&t, why);
 		trip_free(&t);
 	}
 	return rc;

@@ -2,22 +2,31 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/route.h"
+
+/* A prospect of n, of no bytes yet. */
+static int
+look_out(struct epd_prospect *out, struct epd_node *n, enum epd_op op,
+    const struct epd_transfer_policy *policy, struct epd_why *why)
+{
+	struct epd_prospect_ask a = {
+		.here = epd_node_here(n), .address = epd_node_address(n),
+		.peer = epd_node_facts(n), .policy = policy, .op = op,
+	};
+	const int rc = epd_node_ways(n, &a.ways, why);
+
+	if (rc == 0)
+		epd_prospect_make(out, &a);
+	return rc;
+}
 
 int
 epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
     uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
     uint64_t deadline_ns, struct epd_why *why)
 {
-	struct epd_route r = { .n = n, .policy = policy };
-	const struct epd_prospect_ask a = {
-		.here = epd_node_here(n), .address = epd_node_address(n),
-		.peer = epd_node_facts(n), .rules = epd_node_rules(n),
-		.policy = policy, .op = op, .bytes = bytes, .tokens = tokens,
-		.deadline_ns = deadline_ns,
-	};
+	struct epd_prospect way;
 	int rc;
 
 	/* To wait for it would be to wait for the deadline. */
@@ -26,18 +35,34 @@ epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
 		    "there at once, and it never grants more than %llu",
 		    epd_node_address(n), (unsigned long long)bytes,
 		    (unsigned long long)epd_node_facts(n)->most);
-	rc = epd_prospect_make(&r.way, &a, why);
+	rc = look_out(&way, n, op, policy, why);
 	if (rc < 0)
 		return rc;
-	*out = r;
+	way.intent.bytes = bytes;
+	way.intent.tokens = tokens;
+	way.intent.deadline_ns = deadline_ns;
+	*out = (struct epd_route){ .n = n, .policy = policy, .way = way };
 	return 0;
 }
 
-void
-epd_route_close(struct epd_route *r)
+int
+epd_route_compress(struct epd_node *n, enum epd_op op,
+    struct epd_transfer_policy *inout, struct epd_why *why)
 {
-	epd_planner_free(r->way.planner);
-	r->way.planner = NULL;
+	const struct epd_listener *l = &epd_node_here(n)->listener;
+	struct epd_why own = {{0}};
+	struct epd_prospect way;
+	int rc = look_out(&way, n, op, inout, why);
+
+	if (rc == 0)
+		rc = epd_prospect_compress(&way, inout, &own);
+	else
+		return rc;
+	if (rc < 0)
+		return epd_why(why, rc, "%s", own.text);
+	if (!rc && l->fn)
+		l->fn(l->arg, own.text);
+	return 0;
 }
 
 /* What the peer grants by now; if it does not say, it is as it was. */
@@ -100,27 +125,24 @@ epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
 {
 	struct epd_route *r = arg;
 	struct epd_metrics *m = epd_node_here(r->n)->metrics;
-	struct epd_decision *other = NULL;
 	struct epd_shadow seen = {0};
 	struct epd_operations how;
 	int rc;
 
-	/* A comparison that there is no room for is not made. */
-	if (r->way.mode == EPD_PLAN_SHADOW)
-		other = epd_malloc(sizeof *other);
 	if (r->asked)
 		ask_credit(r);
 	r->asked = 1;
+	/* Its candidates have this id and the next. */
+	r->way.intent.id = epd_node_plan_id(r->n);
 	r->way.intent.now_ns = epd_clock_boot_ns();
 	r->way.intent.credits = epd_node_facts(r->n)->credits;
 	look_at_ways(r, index, &how);
 	rc = epd_plan_choose(r->way.mode, r->way.planner, &r->way.legacy, &how,
-	    &r->way.intent, out, other, &seen);
+	    &r->way.intent, out, &r->other, &seen);
 	if (rc == EPD_ENOPLAN && r->way.mode == EPD_PLAN_ENFORCED &&
 	    !r->policy->strict && forgive(r, &how))
 		rc = epd_plan_choose(r->way.mode, r->way.planner,
 		    &r->way.legacy, &how, &r->way.intent, out, NULL, &seen);
-	epd_free(other);
 	epd_count(m, EPD_M_PLANS_COMPARED, seen.compared);
 	epd_count(m, EPD_M_PLANS_DIFFER, seen.compared - seen.equal);
 	return rc < 0 ? epd_why(why, rc, "%s: %s", epd_node_address(r->n),

@@ -17,16 +17,22 @@ struct epd_route {
 	int32_t passed;
 	int asked;			/* decided once: what the peer grants is told anew */
 	int refused;			/* what it granted was too little */
+	struct epd_decision other;	/* room for the one that does not count */
 };
 /*
  * Of bytes to be moved by a policy, till deadline_ns.  tokens that can be computed in
  * their stead, at the rate that this store has seen; 0: they cannot.
- * Fails: EPD_ETOOBIG (more than the peer ever grants), EPD_EUSAGE, -ENOMEM.
+ * Fails: EPD_ETOOBIG (more than the peer ever grants), and as epd_node_ways.
  */
 int epd_route_open(struct epd_route *out, struct epd_node *n, enum epd_op op,
     uint64_t bytes, uint64_t tokens, const struct epd_transfer_policy *policy,
     uint64_t deadline_ns, struct epd_why *why);
-void epd_route_close(struct epd_route *r);
+/*
+ * The compression of a policy as the contract has it (epd_prospect_compress), of a
+ * state's pages; the store's listener hears of one that is not taken.
+ */
+int epd_route_compress(struct epd_node *n, enum epd_op op,
+    struct epd_transfer_policy *inout, struct epd_why *why);
 /* Fit for struct epd_carrier; arg is the route. */
 int epd_route_decide(void *arg, int32_t index, struct epd_decision *out,
     struct epd_why *why);

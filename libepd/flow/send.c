@@ -200,7 +200,6 @@ send_batch(struct send *x, const struct epd_gift *g,
 		epd_transferred_add(out, &carried);
 	if (rc == 0)
 		out->moved += c.n;
-	epd_route_close(&x->route);
 	epd_free(c.item);
 	return rc;
 }

@@ -35,7 +35,7 @@ struct epd_seq {
 	struct epd_run *fresh;
 	long first;
 	struct epd_taken *take;		/* pages from taken_at on (reuse.h) */
-	struct epd_link *link;		/* [ntakes] their own runs, once published */
+	struct epd_run_link *link;	/* [ntakes] their own runs, once published */
 	uint32_t ntakes;
 	long taken_at;
 	long asked;			/* pages the memory tier was asked to hold */

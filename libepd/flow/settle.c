@@ -38,19 +38,6 @@ is_page(const struct epd_page_entry *e, const struct epd_page_ref *p)
 	    e->rows == p->rows;
 }
 
-/* Among those of one run that came, from the likeliest on. */
-static long
-place_in(const struct epd_run *table, const struct epd_page_ref *p, long hint)
-{
-	const struct epd_page_entry *e = epd_run_entries(table);
-	const long n = epd_run_count(table);
-
-	for (long i = 0; i < n; i++)
-		if (is_page(e + (hint + i) % n, p))
-			return (hint + i) % n;
-	return -1;
-}
-
 static int
 find_came(struct settler *t, const struct epd_page_ref *p, struct spot *out)
 {
@@ -60,8 +47,8 @@ find_came(struct settler *t, const struct epd_page_ref *p, struct spot *out)
 
 		if (!t->table[k])
 			continue;
-		at = place_in(t->table[k], p, i ? 0 : t->at);
-		if (at < 0)
+		at = epd_names_place(t->table[k], &p->name, i ? 0 : t->at);
+		if (at < 0 || !is_page(epd_run_entries(t->table[k]) + at, p))
 			continue;
 		t->came = k;
 		t->at = at + 1;
@@ -133,6 +120,17 @@ link_run(const struct settler *t, const struct spot *p, uint64_t as)
 	return rc == 0;
 }
 
+/* Whoever has a prefix in common finds what came under the name that it has now. */
+static void
+tell_index(const struct settler *t, const struct epd_run *table, uint64_t run)
+{
+	struct epd_run_shape shape;
+
+	epd_run_shape_of(table, &shape);
+	epd_index_put(epd_store_index(t->s), t->to->name, run, shape.tokens,
+	    epd_run_entries(table), epd_run_count(table));
+}
+
 /* Pages from `at` on that are in one place, or in none; how many they are. */
 static int64_t
 settle_stretch(struct settler *t, uint32_t at)
@@ -163,6 +161,8 @@ settle_stretch(struct settler *t, uint32_t at)
 		x->moved.copied += n;
 	else
 		x->moved.linked += n;
+	if (first.came >= 0 && !first.given)
+		tell_index(t, t->table[first.came], run);
 	/* A file that was linked says nothing of where it came from. */
 	x->v.given |= first.given || (first.came >= 0 &&
 	    !t->s->config.trust_peers);
@@ -186,16 +186,6 @@ settle_all(struct settler *t)
 
 /* ---- what is said of them ---- */
 
-/* Tokens that an image takes up; 0: a number that none has. */
-static uint64_t
-tokens_of(const struct epd_image_ref *r, uint64_t merge)
-{
-	enum { SIDE = 1 << 16 };
-
-	return r->grid[0] > SIDE || r->grid[1] > SIDE || r->grid[2] > SIDE ? 0 :
-	    (uint64_t)r->grid[0] * (r->grid[1] / merge) * (r->grid[2] / merge);
-}
-
 /* They follow one another within the tokens. */
 static int
 check_images(const struct epd_version *v, uint64_t merge)
@@ -203,7 +193,7 @@ check_images(const struct epd_version *v, uint64_t merge)
 	uint64_t end = 0;
 
 	for (uint32_t i = 0; i < v->nimages; i++) {
-		const uint64_t n = tokens_of(v->images + i, merge);
+		const uint64_t n = epd_names_tokens(v->images + i, merge);
 
 		if (!n || v->images[i].at < end || v->images[i].at > v->nids ||
 		    n > v->nids - v->images[i].at)
@@ -234,7 +224,6 @@ static int
 check_names(const struct epd_version *v, const struct epd_state *traits,
     uint64_t merge, const struct epd_page_ref *pages, uint32_t n)
 {
-	const struct epd_image_ref *r = v->images;
 	const struct epd_name *up = &traits->base;
 	struct epd_page_image *im = epd_calloc(v->nimages + 1u, sizeof *im);
 	uint32_t first = 0;
@@ -242,18 +231,10 @@ check_names(const struct epd_version *v, const struct epd_state *traits,
 
 	for (uint32_t i = 0; rc == 0 && i < n; i++) {
 		const uint64_t from = (uint64_t)i * traits->page_tokens;
+		const size_t k = epd_names_shown(v, merge, from, pages[i].rows,
+		    &first, im);
 		struct epd_name want;
-		size_t k = 0;
 
-		while (first < v->nimages &&
-		    r[first].at + tokens_of(r + first, merge) <= from)
-			first++;
-		for (uint32_t j = first; j < v->nimages &&
-		    r[j].at < from + pages[i].rows; j++)
-			im[k++] = (struct epd_page_image){
-				.at = (int64_t)(r[j].at - from),
-				.fp = r[j].fp,
-			};
 		epd_page_name(&want, up, v->ids + from, pages[i].rows, im, k);
 		if (!epd_name_equal(&want, &pages[i].name))
 			rc = EPD_ECORRUPT;

@@ -10,7 +10,7 @@
 struct epd_settled {
 	struct epd_version v;		/* lent from the parcel, but for: */
 	struct epd_page_ref *pages;
-	struct epd_link *links;
+	struct epd_run_link *links;
 	struct epd_moved moved;
 };
 /*

@@ -16,7 +16,7 @@
 enum epd_prefetch {
 	EPD_PREFETCH_NONE,		/* no pages: they are had when they are needed */
 	EPD_PREFETCH_NEXT_STEP,		/* those that the next step reads: all */
-	EPD_PREFETCH_SPECULATIVE,
+	EPD_PREFETCH_SPECULATIVE,	/* the same: nothing here guesses a step */
 };
 struct epd_transfer_policy {
 	enum epd_backend transport;	/* a hint; EPD_VIA_NONE: the planner's choice */
@@ -58,7 +58,7 @@ int epd_pages_send(struct epd_node *n, const struct epd_pages_ask *of,
     uint64_t deadline_ns, uint64_t **run, uint32_t *nruns,
     struct epd_transferred *out, struct epd_why *why);
 
-/* A feature and its picture; one that is there is had.  -ENOENT: nobody has it. */
+/* A feature and its picture; one that is there is had.  EPD_ENOTHING: nobody has it. */
 int epd_feature_move(struct epd_node *n, enum epd_op op,
     const struct epd_name *fp, const struct epd_transfer_policy *policy,
     uint64_t deadline_ns, struct epd_transferred *out, struct epd_why *why);

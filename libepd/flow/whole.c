@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "flow/book.h"
+#include "flow/names.h"
 #include "flow/whole.h"
 
 static int
@@ -166,7 +167,7 @@ find(const struct epd_whole *f, const struct stretch *s, int from,
 	const struct epd_page_entry *e;
 	struct epd_run_shape shape;
 	struct epd_run *table, *map;
-	long k = 0;
+	long k;
 	int rc = epd_run_table(&table, from, s->run, &shape, NULL);
 
 	if (rc < 0)
@@ -182,10 +183,8 @@ find(const struct epd_whole *f, const struct stretch *s, int from,
 	if (rc < 0)
 		return rc;
 	e = epd_run_entries(map);
-	while (k < epd_run_count(map) &&
-	    !epd_name_equal(&e[k].name, &s->entry->name))
-		k++;
-	if (k + (long)s->n > epd_run_count(map))
+	k = epd_names_place(map, &s->entry->name, 0);
+	if (k < 0 || k + (long)s->n > epd_run_count(map))
 		rc = EPD_ECORRUPT;
 	for (long i = 0; rc == 0 && i < (long)s->n; i++)
 		if (e[k + i].rows != s->entry[i].rows ||
@@ -297,13 +296,13 @@ move_stretch(struct epd_whole *f, struct stretch *s, uint64_t as, int from,
 int
 epd_links_add(struct epd_version *v, uint32_t pages, uint64_t *run)
 {
-	struct epd_link *link = (struct epd_link *)(uintptr_t)v->links +
+	struct epd_run_link *link = (struct epd_run_link *)(uintptr_t)v->links +
 	    v->nlinks;
 	int rc = epd_run_id(run);
 
 	if (rc < 0)
 		return rc;
-	*link = (struct epd_link){ .run = *run, .pages = pages };
+	*link = (struct epd_run_link){ .run = *run, .pages = pages };
 	v->nlinks++;
 	return 0;
 }

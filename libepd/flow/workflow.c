@@ -439,3 +439,13 @@ epd_workflow_each(struct epd_store *s,
 	epd_free(l.v);
 	return rc;
 }
+
+int
+epd_workflow_serves(const struct epd_workflow *w, const struct epd_store *s,
+    uint32_t state)
+{
+	struct epd_state st;
+
+	return epd_shard_state(w->shard, state, &st) < 0 ||
+	    !strcmp(st.tenant, s->tenant);
+}

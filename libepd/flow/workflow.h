@@ -54,6 +54,9 @@ struct epd_workflow {
 int epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
     const char *name, int read_only, struct epd_why *why);
 void epd_workflow_close(struct epd_workflow *w);
+/* Whether a state is the store's tenant's; true of one that is not there. */
+int epd_workflow_serves(const struct epd_workflow *w, const struct epd_store *s,
+    uint32_t state);
 /* By name and dirfd: 1 if it is gone, as nothing was in it and nobody had its lock. */
 int epd_workflow_unmake(struct epd_store *s, const struct epd_workflow *w);
 /* Workflow names in natural order (w2 before w10). */

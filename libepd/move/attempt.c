@@ -7,6 +7,8 @@
  * 2. A plan of several stages has one that crosses to the peer.  A piece goes through
  *    those before it when it is submitted, through those behind it when it is done,
  *    and meanwhile lies in a slot of host memory, one of as many as were charged.
+ * 3. A piece that broke goes on behind what of it is certain, where the plan has one
+ *    stage; through others it goes whole.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,7 +54,8 @@ epd_pieces_cut(struct epd_pieces *out, const struct epd_carry *c)
 	if (p.first)
 		p.n = p.left = p.first[c->n];
 	p.state = epd_calloc((size_t)p.n + 1, 1);
-	if (!p.first || !p.moved || !p.state) {
+	p.certain = epd_calloc((size_t)p.n + 1, sizeof *p.certain);
+	if (!p.first || !p.moved || !p.state || !p.certain) {
 		epd_pieces_free(&p);
 		return -ENOMEM;
 	}
@@ -66,6 +69,7 @@ epd_pieces_free(struct epd_pieces *p)
 	epd_free(p->first);
 	epd_free(p->moved);
 	epd_free(p->state);
+	epd_free(p->certain);
 	*p = (struct epd_pieces){0};
 }
 
@@ -212,7 +216,7 @@ static int
 submit(struct run *r, uint64_t k, uint64_t deadline, struct epd_why *why)
 {
 	struct epd_piece p = { .tag = tag_of(r, k), .op = r->a->c->op,
-	    .window = r->way.window };
+	    .window = r->way.window, .deadline_ns = deadline };
 	const struct epd_item *item;
 	uint8_t *slot = NULL;
 	uint64_t at;
@@ -221,6 +225,10 @@ submit(struct run *r, uint64_t k, uint64_t deadline, struct epd_why *why)
 	if (r->slots && !(slot = slot_of(r, 0)))
 		return -EAGAIN;
 	extent_of(r, k, &item, &at, &p.bytes);
+	if (r->a->plan->nstages > 1)
+		r->a->pieces->certain[k] = 0;
+	p.bytes -= r->a->pieces->certain[k];
+	at += r->a->pieces->certain[k];
 	p.offset = item->offset + at;
 	p.local = slot ? slot : (uint8_t *)item->local + at;
 	rc = stages(r, 0, r->cross, k, slot, deadline, why);
@@ -274,8 +282,10 @@ look_at(struct run *r, uint32_t i)
 			return;
 	if (r->a->c->op == EPD_OP_READ && item->has_sum &&
 	    epd_xxh3_64(item->local, item->bytes) != item->sum) {
-		for (uint64_t k = p->first[i]; k < p->first[i + 1]; k++)
+		for (uint64_t k = p->first[i]; k < p->first[i + 1]; k++) {
 			p->state[k] = EPD_PIECE_TO_DO;
+			p->certain[k] = 0;
+		}
 		p->left += p->first[i + 1] - p->first[i];
 		r->a->out->again += item->bytes;
 		r->damaged = 1;
@@ -294,7 +304,7 @@ done(struct run *r, const struct epd_piece_done *d, uint64_t deadline,
 	const uint64_t k = d->tag & ((UINT64_C(1) << TAG_SHIFT) - 1);
 	struct epd_pieces *p = r->a->pieces;
 	const struct epd_item *item;
-	uint64_t at, bytes;
+	uint64_t at, bytes, left;
 	uint8_t *slot;
 	int rc = d->rc;
 
@@ -308,9 +318,13 @@ done(struct run *r, const struct epd_piece_done *d, uint64_t deadline,
 	p->state[k] = EPD_PIECE_TO_DO;
 	extent_of(r, k, &item, &at, &bytes);
 	slot = r->slots ? slot_of(r, k + 1) : NULL;
-	if (rc == 0 && d->bytes < bytes)
+	left = bytes - p->certain[k];
+	if (rc == 0 && d->bytes < left)
 		rc = epd_why(why, EPD_EPEER, "%llu of %llu bytes came",
-		    (unsigned long long)d->bytes, (unsigned long long)bytes);
+		    (unsigned long long)d->bytes, (unsigned long long)left);
+	/* Something is left, so that there is a move to tell that it is done. */
+	if (rc < 0 && d->bytes < left && r->a->plan->nstages == 1)
+		p->certain[k] += d->bytes;
 	if (rc == 0)
 		rc = stages(r, r->cross + 1, r->a->plan->nstages, k, slot,
 		    deadline, why);
@@ -374,27 +388,6 @@ reap(struct run *r, struct epd_why *why)
 	return rc;
 }
 
-/* It was called off: the link goes on if it can call off what is under way. */
-static int
-call_off(struct run *r)
-{
-	const struct epd_pieces *p = r->a->pieces;
-	const uint64_t till = epd_clock_boot_ns() + 1000 * MS;
-	struct epd_piece_done d[BATCH];
-	int n = 0;
-
-	for (uint64_t k = 0; r->ops->cancel && k < p->n; k++)
-		if (p->state[k] == EPD_PIECE_UNDER_WAY)
-			(void)r->ops->cancel(r->way.link, tag_of(r, k));
-	while (r->ops->cancel && r->under_way && n >= 0) {
-		n = r->ops->wait(r->way.link, d, BATCH, till, NULL);
-		for (int i = 0; i < n; i++)
-			(void)done(r, d + i, till, NULL);
-	}
-	epd_count(r->a->c->metrics, EPD_M_TRANSFER_CANCELLED, 1);
-	return -ECANCELED;
-}
-
 static int
 move_all(struct run *r, struct epd_why *why)
 {
@@ -403,10 +396,8 @@ move_all(struct run *r, struct epd_why *why)
 
 	r->came_ns = epd_clock_boot_ns();
 	while (rc == 0 && (r->under_way || r->next < p->n)) {
-		if (epd_is_stopped()) {
-			epd_why(why, -ECANCELED, "called off");
-			return call_off(r);
-		}
+		if (epd_is_stopped())
+			return epd_why(why, -ECANCELED, "called off");
 		rc = fill(r, patience(r), why);
 		if (rc == 0 && r->under_way)
 			rc = reap(r, why);
@@ -445,6 +436,7 @@ begin_anew(struct run *r)
 		r->a->out->again += n;
 	}
 	memset(p->state, EPD_PIECE_TO_DO, p->n);
+	memset(p->certain, 0, p->n * sizeof *p->certain);
 	memset(p->moved, 0, r->a->c->n);
 	p->left = p->n;
 }
@@ -471,7 +463,12 @@ go(struct run *r, struct epd_why *why)
 		rc = c->how->commit(c->arg, r->a->plan, &r->way,
 		    c->deadline_ns, why);
 	}
-	/* A link that has nothing under way may be used again. */
+	if (rc == -ECANCELED)
+		epd_count(c->metrics, EPD_M_TRANSFER_CANCELLED, 1);
+	/*
+	 * Damage leaves a link that may be used again.  One that was called off does not:
+	 * its waits have failed, and closing it is what takes back what is under way.
+	 */
 	broken = rc < 0 && (r->under_way || rc != EPD_ECORRUPT);
 	c->how->close(c->arg, &r->way, broken);
 	forget_under_way(r);

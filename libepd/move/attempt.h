@@ -12,6 +12,8 @@ struct epd_pieces {
 	uint64_t n, left;		/* all; not done yet */
 	uint64_t *first;		/* [items + 1] of each item */
 	uint8_t *state;			/* [n], enum epd_piece_state */
+	/* [n]: of what is to be done, the bytes from its beginning that have moved. */
+	uint64_t *certain;
 	uint8_t *moved;			/* [items]: all of it has, and was whole */
 };
 int epd_pieces_cut(struct epd_pieces *out, const struct epd_carry *c);

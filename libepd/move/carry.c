@@ -31,16 +31,6 @@ tries_of(const struct journey *j)
 	return j->c->tries ? j->c->tries : TRIES;
 }
 
-static enum epd_backend
-backend_of(const struct epd_plan *plan)
-{
-	for (int i = 0; i < plan->nstages; i++)
-		if (plan->stage[i].type == EPD_STAGE_TRANSFER ||
-		    plan->stage[i].type == EPD_STAGE_RECOMPUTE)
-			return (enum epd_backend)plan->stage[i].backend;
-	return EPD_VIA_NONE;
-}
-
 /* Whether there would be a path if the receiver granted more. */
 static int
 lacks_credit(const struct epd_decision *d)
@@ -74,7 +64,7 @@ decide(struct journey *j, struct epd_why *why)
 		    epd_why(why, -ECANCELED, "called off") :
 		    epd_why(why, EPD_ECREDIT, "the receiver grants too little");
 	}
-	if (backend_of(j->d.plan) != j->out->backend)
+	if (epd_plan_backend(j->d.plan) != j->out->backend)
 		j->tries = 0;
 	return 0;
 }
@@ -139,7 +129,7 @@ static void
 tell(struct journey *j, const struct epd_plan *plan, int rc, uint64_t bytes,
     uint64_t ns)
 {
-	const enum epd_backend via = backend_of(plan);
+	const enum epd_backend via = epd_plan_backend(plan);
 	const struct epd_carry *c = j->c;
 
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
@@ -167,7 +157,7 @@ attempt(struct journey *j, const struct epd_plan *plan, struct epd_attempt *a,
 	const struct epd_carry *c = j->c;
 	int rc;
 
-	if (backend_of(plan) == EPD_VIA_RECOMPUTE) {
+	if (epd_plan_backend(plan) == EPD_VIA_RECOMPUTE) {
 		epd_count(c->metrics, EPD_M_VIA_RECOMPUTE, 1);
 		return c->how->recompute ?
 		    c->how->recompute(c->arg, plan, why) : EPD_EUNSUPPORTED;
@@ -197,7 +187,7 @@ try_one(struct journey *j, struct epd_why *why)
 
 	plan.attempt = ++j->out->attempts;
 	rc = attempt(j, &plan, &a, why);
-	j->out->backend = backend_of(&plan);
+	j->out->backend = epd_plan_backend(&plan);
 	j->out->role = (enum epd_plan_role)plan.role;
 	j->out->plan = plan.id;
 	tell(j, &plan, rc, j->out->bytes - bytes, epd_clock_boot_ns() - from);

@@ -37,9 +37,9 @@ epd_ledger_credit(struct epd_ledger *l, const struct epd_credits *c)
 
 	limit->receiver_bytes = c->bytes > UINT64_MAX - used->receiver_bytes ?
 	    UINT64_MAX : c->bytes + used->receiver_bytes;
-	limit->consumer_slots = c->slots > UINT32_MAX - used->consumer_slots ?
-	    UINT32_MAX : c->slots + used->consumer_slots;
-	l->generation = c->generation;
+	/* Its windows (slots) are counted where one is opened: reads take none. */
+	limit->consumer_slots = c->staging > UINT32_MAX - used->consumer_slots ?
+	    UINT32_MAX : c->staging + used->consumer_slots;
 }
 
 int

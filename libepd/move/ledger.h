@@ -15,7 +15,6 @@
 
 struct epd_ledger {
 	struct epd_charge limit, used;	/* a limit of 0 is none granted */
-	uint64_t generation;		/* of the receiver's part */
 };
 
 /* Local admission as it is where nobody says otherwise; the receiver grants nothing yet. */

@@ -32,17 +32,13 @@ match(struct work *k)
 {
 	const struct epd_planner *p = k->p;
 	const struct epd_intent *i = k->i;
-	uint32_t fit = p->takes_segment[i->there.medium == EPD_IN_FILE ?
-	    EPD_SEGMENT_FILE : EPD_SEGMENT_MEMORY];
 
 	if (i->policy) {
-		named_policy(k, fit);
+		named_policy(k, p->takes_segment[i->there.medium ==
+		    EPD_IN_FILE ? EPD_SEGMENT_FILE : EPD_SEGMENT_MEMORY]);
 		return;
 	}
-	fit &= p->takes_here[i->here.medium] & p->takes_there[i->there.medium] &
-	    p->takes_priority[i->priority] & p->takes_intent[i->intent] &
-	    p->takes_machine[k->course.same];
-	for EACH(r, fit) {
+	for EACH(r, rules_for(p, i, k->course.same)) {
 		if (i->bytes < p->rule[r].min_size ||
 		    i->bytes > p->rule[r].max_size)
 			continue;

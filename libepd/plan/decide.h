@@ -66,6 +66,9 @@ uint16_t epd_planner_policy(const struct epd_planner *p, const char *name);
 const struct epd_capability *epd_planner_capability(const struct epd_planner *p,
     enum epd_backend b);
 enum { EPD_NO_POLICY = 0xffff };
+/* What each contract lets go of the bytes of such an intent, whatever its size: EPD_MAY_FP8.. */
+uint32_t epd_planner_gives_up(const struct epd_planner *p,
+    const struct epd_intent *i);
 
 struct epd_decision {
 	int n, nrejected;

@@ -78,6 +78,17 @@ struct epd_planner {
 	char shape_name[EPD_PLAN_TEMPLATES][EPD_PLAN_NAME];
 };
 
+/* Rules that take an intent, if its bytes are of their size: bits from 0. */
+static inline uint32_t
+rules_for(const struct epd_planner *p, const struct epd_intent *i, int same)
+{
+	return p->takes_segment[i->there.medium == EPD_IN_FILE ?
+	    EPD_SEGMENT_FILE : EPD_SEGMENT_MEMORY] &
+	    p->takes_here[i->here.medium] & p->takes_there[i->there.medium] &
+	    p->takes_priority[i->priority] & p->takes_intent[i->intent] &
+	    p->takes_machine[same];
+}
+
 /* A template as stages.  Fails: EPD_EUSAGE. */
 int epd_plan_shape(struct shape *out, const struct epd_path_template *t,
     struct epd_why *why);

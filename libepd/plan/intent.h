@@ -33,7 +33,12 @@ struct epd_intent {
 	uint8_t op;		/* enum epd_op */
 	uint8_t priority, intent;
 	uint8_t hint;		/* a backend, or 0 */
-	uint8_t lossy;		/* asked for by the TransferPolicy: enum epd_lossy */
+	/*
+	 * Asked to be given up on the way: enum epd_lossy.  A state's pages are of one
+	 * family, so of them it is settled before they are cut into intents
+	 * (epd_planner_gives_up), whose bytes are then those that travel.
+	 */
+	uint8_t lossy;
 	uint8_t strict;
 	uint8_t credits_enabled;
 	uint16_t policy;	/* epd_planner_policy of the name asked for, or 0 */

@@ -67,7 +67,10 @@ struct epd_depends {
 /* What of the bytes is given up on the way, if the QoS contract allows it. */
 enum epd_lossy { EPD_LOSSY_NONE, EPD_LOSSY_FP8, EPD_LOSSY_INT8, EPD_LOSSY_CUSTOM };
 
-/* ExecutionPlan.  Never changed once it is admitted; another attempt has another id. */
+/*
+ * ExecutionPlan.  Never changed once it is admitted.  What is decided again has another
+ * id; tries of one plan have that one, and are told apart by attempt.
+ */
 struct epd_plan {
 	uint32_t schema_version;
 	uint8_t path_kind, role, nstages, ndepends;

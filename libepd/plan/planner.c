@@ -395,3 +395,30 @@ epd_planner_capability(const struct epd_planner *p, enum epd_backend b)
 	return (unsigned)b < EPD_VIA_COUNT && p->loaded & BIT(b) ?
 	    &p->cap[b] : NULL;
 }
+
+static uint32_t
+given_up(const struct epd_contract *c)
+{
+	const uint32_t all = EPD_MAY_FP8 | EPD_MAY_INT8 | EPD_MAY_CUSTOM;
+
+	return c->allows & EPD_MAY_UNSAID && !c->strict ? all : c->allows & all;
+}
+
+uint32_t
+epd_planner_gives_up(const struct epd_planner *p, const struct epd_intent *i)
+{
+	uint32_t may = UINT32_MAX;
+	struct course c;
+
+	if (i->strict || (i->policy && i->policy > p->nrules))
+		return 0;
+	if (i->policy)
+		return given_up(&p->rule[i->policy - 1].contract);
+	course_of(&c, i);
+	for EACH(r, rules_for(p, i, c.same)) {
+		may &= given_up(&p->rule[r].contract);
+		if (!p->rule[r].min_size && p->rule[r].max_size == UINT64_MAX)
+			return may;
+	}
+	return may & given_up(&p->rule[EPD_PLAN_RULES].contract);
+}

@@ -28,6 +28,8 @@ enum epd_allow {
 	EPD_MAY_FALLBACK = 1,
 	EPD_MAY_FP8 = 2, EPD_MAY_INT8 = 4, EPD_MAY_CUSTOM = 8,
 	EPD_MAY_RECOMPUTE = 16,
+	/* Nothing was said of it: what a transfer asks to be given up, but if it is strict. */
+	EPD_MAY_UNSAID = 32,
 };
 
 struct epd_contract {

@@ -27,6 +27,7 @@ epd_scenario_default(struct epd_scenario *s)
 	epd_plan_config_default(&c);
 	epd_plan_baseline_default(&c);
 	*s = (struct epd_scenario){ .contract = c.contract };
+	s->contract.allows |= EPD_MAY_UNSAID;
 	memcpy(s->baseline, c.baseline, sizeof s->baseline);
 	for (int b = 0; b < EPD_VIA_COUNT; b++)
 		if (epd_capability_default(&s->capability[b],

@@ -174,7 +174,8 @@ read_policies(struct in *in, const struct yaml_node *n, void *to)
 		if (s->nrules == EPD_PLAN_RULES)
 			return epd_in_fault(in, n, "32 policies at most");
 		s->rule[s->nrules] = (struct epd_rule){
-			.contract.allows = EPD_MAY_FALLBACK };
+			.contract.allows = EPD_MAY_FALLBACK |
+			    EPD_MAY_UNSAID };
 		rc = epd_in_map(in, c, rule_rows, &s->rule[s->nrules++]);
 	}
 	return rc;

@@ -51,6 +51,8 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		    0;
 	}
 	if (rc == 0)
+		rc = epd_guest_room(g, why);
+	if (rc == 0)
 		rc = epd_feature_open_parts(g->s->features, &fp, &w->files);
 	if (rc < 0) {
 		epd_window_free(g, w);
@@ -72,6 +74,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		epd_window_free(g, w);
 		return rc;
 	}
+	epd_guest_holds(g, w, w->n);
 	epd_window_enter(g, w, opened);
 	epd_pack_u64(answer, w->id);
 	for (int i = 0; i < EPD_PARTS; i++)
@@ -82,7 +85,7 @@ answer_read(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 	return 0;
 }
 
-/* Memory for what comes, charged first. */
+/* Memory for what comes, charged first, with nothing of others in it: it may be read. */
 static int
 make_parts(struct epd_guest *g, struct epd_window *w, struct epd_cur *c,
     struct epd_why *why)
@@ -104,7 +107,7 @@ make_parts(struct epd_guest *g, struct epd_window *w, struct epd_cur *c,
 	for (int i = 0; i < EPD_PARTS; i++) {
 		if (!w->part_bytes[i])
 			continue;
-		if (!(w->part[i] = epd_malloc((size_t)w->part_bytes[i])))
+		if (!(w->part[i] = epd_calloc(1, (size_t)w->part_bytes[i])))
 			return -ENOMEM;
 		w->extent[w->n++] = (struct epd_extent){ .fd = -1,
 		    .p = w->part[i], .bytes = w->part_bytes[i] };

@@ -18,6 +18,7 @@ struct epd_window {
 	struct epd_extent *extent;
 	uint32_t n;
 	uint64_t charged;		/* bytes of credit */
+	uint32_t open;			/* files, of the guest's */
 	/* one of these, by kind */
 	struct epd_gift *gift;
 	struct epd_arrival *arrival;
@@ -71,6 +72,7 @@ struct epd_guest {
 	pid_t near;			/* its process, if it is here and this user's; else 0 */
 	struct epd_window *window;
 	uint64_t next_id;
+	uint32_t files;			/* open, of windows that are read */
 	int met;			/* it said whose it is, and that is who is served */
 	uint8_t party[16];		/* who else is the same peer's */
 	/* folders marked so that no sweep takes what no record names */
@@ -79,7 +81,11 @@ struct epd_guest {
 	uint64_t *claimed;		/* runs that the READY in hand names */
 	size_t nclaimed, claimed_room;
 };
-/* The folder's descriptor, the guest's.  -errno, EPD_ELOCKED. */
+/* Whether one more window or folder may be open: 0, or EPD_ECREDIT. */
+int epd_guest_room(const struct epd_guest *g, struct epd_why *why);
+/* A window has so many files open, until it is freed. */
+void epd_guest_holds(struct epd_guest *g, struct epd_window *w, uint32_t files);
+/* The folder's descriptor, the guest's.  -errno, EPD_ELOCKED, EPD_ECREDIT. */
 int epd_guest_mark(struct epd_guest *g, const char *workflow);
 
 /* A window with room for n extents; the guest's once it is entered. */

@@ -6,7 +6,8 @@
  *    window.
  * 2. What a guest wrote and no hand-off named goes with it, and is bounded, of a party
  *    and in all (kept.c).
- * 3. Nothing is answered before a guest said whose it is.
+ * 3. A guest's open files are bounded, so that none is left without.
+ * 4. Nothing is answered before a guest said whose it is.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +19,6 @@
 
 struct epd_serving {
 	struct epd_serving_options o;
-	uint8_t uuid[16];
 	uint64_t most;			/* bytes that left began with */
 	pthread_mutex_t lock;		/* of what follows */
 	struct epd_credits left;
@@ -95,6 +95,7 @@ epd_window_free(struct epd_guest *g, struct epd_window *w)
 {
 	if (!w)
 		return;
+	g->files -= w->open;
 	epd_gift_free(w->gift);
 	epd_arrival_free(w->arrival);
 	epd_feature_close_parts(&w->files);
@@ -120,6 +121,22 @@ epd_window_enter(struct epd_guest *g, struct epd_window *w,
 		.writable = w->kind == EPD_WINDOW_PAGES_IN ||
 		    w->kind == EPD_WINDOW_FEATURE_IN,
 	};
+}
+
+int
+epd_guest_room(const struct epd_guest *g, struct epd_why *why)
+{
+	enum { FILES = 1024 };
+
+	return g->files + g->nmarks < FILES ? 0 : epd_why(why, EPD_ECREDIT,
+	    "as many files are open for it as it is granted");
+}
+
+void
+epd_guest_holds(struct epd_guest *g, struct epd_window *w, uint32_t files)
+{
+	w->open += files;
+	g->files += files;
 }
 
 struct epd_window *
@@ -316,7 +333,6 @@ epd_serving_new(struct epd_serving **out, struct epd_host *host,
 	s = epd_calloc(1, sizeof *s);
 	if (s) {
 		s->o = *o;
-		memcpy(s->uuid, store->uuid, 16);
 		s->left = (struct epd_credits){
 			.generation = 1,
 			.bytes = o->bytes ? o->bytes :

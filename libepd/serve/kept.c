@@ -189,6 +189,8 @@ epd_guest_mark(struct epd_guest *g, const char *workflow)
 	for (size_t i = 0; i < g->nmarks; i++)
 		if (!strcmp(g->mark[i].workflow, workflow))
 			return g->mark[i].fd;
+	if ((rc = epd_guest_room(g, NULL)) < 0)
+		return rc;
 	if (!(p = epd_grow(g->mark, g->nmarks, &g->mark_room, sizeof *g->mark)))
 		return -ENOMEM;
 	g->mark = p;

@@ -45,7 +45,9 @@ read_window(struct epd_guest *g, struct epd_pages_ask *a,
 
 	if (!w)
 		return epd_why(why, -ENOMEM, "no memory");
-	rc = epd_gift_find(&w->gift, g->s, g->s->codecs, a, why);
+	rc = epd_guest_room(g, why);
+	if (rc == 0)
+		rc = epd_gift_find(&w->gift, g->s, g->s->codecs, a, why);
 	if (rc == 0 && !g->near)
 		epd_gift_look(w->gift, a);
 	for (uint32_t i = 0; rc == 0 && i < a->n; i++)
@@ -56,6 +58,7 @@ read_window(struct epd_guest *g, struct epd_pages_ask *a,
 		a->window = 0;
 		return rc;
 	}
+	epd_guest_holds(g, w, epd_gift_files(w->gift));
 	epd_window_enter(g, w, opened);
 	a->window = w->id;
 	return 0;

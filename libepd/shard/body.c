@@ -218,10 +218,10 @@ unpack_head(const uint8_t *p, const struct epd_glance *g,
 }
 
 static void
-unpack_links(const uint8_t *p, struct epd_link *to, uint32_t n)
+unpack_links(const uint8_t *p, struct epd_run_link *to, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++, p += LINK)
-		to[i] = (struct epd_link){ epd_word64(p), epd_word32(p + 8) };
+		to[i] = (struct epd_run_link){ epd_word64(p), epd_word32(p + 8) };
 }
 
 static void
@@ -277,7 +277,7 @@ epd_body_unpack(struct epd_span span, struct epd_arena *a,
 	const uint8_t *p = span.p;
 	struct epd_image_ref *images;
 	struct epd_page_ref *pages;
-	struct epd_link *links;
+	struct epd_run_link *links;
 	struct epd_version v;
 	struct epd_glance g;
 	float *logprobs = NULL;

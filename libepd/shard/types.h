@@ -39,7 +39,7 @@ struct epd_page_ref {
 };
 
 /* Pages that others made: their run, linked under an id of this version's own. */
-struct epd_link {
+struct epd_run_link {
 	uint64_t run;
 	uint32_t pages;
 };
@@ -74,7 +74,7 @@ struct epd_version {
 	const struct epd_page_ref *pages;
 	uint32_t nids, nimages, npages;
 	uint32_t first_page;
-	const struct epd_link *links;
+	const struct epd_run_link *links;
 	uint32_t nlinks;
 	uint64_t run;		/* 0: no pages but links' */
 	int64_t next_pos;	/* position of the next text token; less the length: rope_delta */

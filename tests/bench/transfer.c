@@ -169,7 +169,8 @@ run(struct epd_link *l, enum epd_op op, uint64_t block, int depth, double second
 	while (last - begun < seconds) {
 		for (int i = 0; i < n; i++) {
 			const struct epd_piece piece = { d[i].tag, op, 1,
-				d[i].tag * block, block, p + d[i].tag * block };
+				d[i].tag * block, block, p + d[i].tag * block,
+				in_s(10) };
 
 			must(t->submit(l, &piece, &why), "submit");
 		}
@@ -240,7 +241,8 @@ copied(void)
 	for (uint64_t i = 0; i < PAGES; i++) {
 		uint8_t *p;
 
-		must(epd_link_ops(l)->map(l, 1, i * PAGE, &s, &why), "map");
+		must(epd_link_ops(l)->map(l, 1, i * PAGE, &s, in_s(10), &why),
+		    "map");
 		/* As whoever takes a page over would. */
 		p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, s.fd, (off_t)s.at);
 		must(p == MAP_FAILED || *p != 5 ? -EIO : 0, "the page");

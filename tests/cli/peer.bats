@@ -99,8 +99,45 @@ teardown() {
 	copied=$(sed -n 's/.* \([0-9]*\) copied.*/\1/p' <<<"$stderr")
 	[ "$linked" -ge 5 ]
 	[ "$copied" -lt "$linked" ]
-	[ "$(epd-state metrics | sed -n 's/^epd_transfer_tcp_bytes //p')" -le $((copied * 24576)) ]
+	moved=$(epd-state metrics | sed -n 's/^epd_transfer_tcp_bytes //p')
+	[ "$moved" -le $((copied * 24576)) ]
+	# Who serves counts the same bytes.
+	[ "$(epd-state metrics --store peer | sed -n 's/^epd_transfer_tcp_bytes //p')" -eq "$moved" ]
 	[ "$(says "$output" --store peer)" = "$want" ]
+}
+
+@test "pages of a peer that is trusted serve all workflows, and do not travel twice" {
+	text=$(seq -s' ' 60)
+	reused() { sed -n 's/^.*reused \([0-9,]*\) of.*/\1/p' "$1" | tr -d ,; }
+	for trust in false true; do
+		printf 'page:\n  memory_dir: %s\ntransfer:\n  trust_peers: %s\n' \
+			"$PWD/memory" $trust >"$EPD_CONFIG"
+		serve peer-$trust --listen tcp://127.0.0.1:0
+		s=$(ask "$text")
+		t=$(epd-fork "$s")
+		u=$(epd-fork "$s")
+		epd-handoff --to "$address" "$t" >/dev/null
+		epd-prefill -v --store peer-$trust -w own \
+			-i "$pictures/008_0.jpg" -p "$text" 2>said >/dev/null
+		run --separate-stderr epd-handoff -v --to "$address" "$u"
+		copied=$(sed -n 's/.* \([0-9]*\) copied.*/\1/p' <<<"$stderr")
+		# Fetched, they serve as well.
+		epd-handoff --store third-$trust --from "$address" w1/s1 >/dev/null
+		epd-prefill -v --store third-$trust -w own \
+			-i "$pictures/008_0.jpg" -p "$text" 2>fetched >/dev/null
+		unserve
+		if $trust; then
+			[ "$(reused said)" -gt 100 ]
+			[ "$(reused fetched)" -gt 100 ]
+			[ "$copied" -le 1 ]
+		else
+			[ "$(reused said)" -eq 0 ]
+			[ "$(reused fetched)" -eq 0 ]
+		fi
+		for s in peer third; do
+			epd-state check --store $s-$trust
+		done
+	done
 }
 
 @test "a page that is damaged here is not sent: it is computed there" {
@@ -230,6 +267,82 @@ runs_of() {
 		[ -s text ]
 		rm -rf peer third memory/epd-*
 	done
+}
+
+# The codec of a state's pages, as its store tells.
+codec_of() {
+	epd-state show --store "$1" -j "$2" | jq -r '.kv_pages[0].compression'
+}
+
+@test "a codec is taken where the contract allows it, in every mode" {
+	printf 'contract: { allow: [fallback] }\n' >none.yaml
+	printf 'contract: { allow: [fallback, fp8] }\n' >fp8.yaml
+	# Which of its parts come under the second one is not known before.
+	cat >sizes.yaml <<-Y
+	policies:
+	- { max_size: 1K, backends: [tcp], contract: { allow: [fallback] } }
+	- { name: all, backends: [tcp], contract: { allow: [fallback, fp8] } }
+	Y
+	printf 'policies: [ { backends: [tcp] } ]\n' >unsaid.yaml
+	cp "$EPD_CONFIG" plain
+	serve peer --listen tcp://127.0.0.1:0
+	while read -r want rules mode codec; do
+		s=$(ask)
+		printf 'transfer:\n  rules: %s\n  mode: %s\n  compression: %s\n' \
+			"$PWD/$rules.yaml" "$mode" "$codec" | cat plain - >"$EPD_CONFIG"
+		told=$(epd-plan -v -j --to "$address" "$s" 2>told.err | jq .bytes)
+		run --separate-stderr epd-handoff -v --to "$address" "$s"
+		cp plain "$EPD_CONFIG"
+		[ "$status" -eq 0 ]
+		[ "$(codec_of peer "$output")" = "$want" ]
+		exact=$(epd-state show --store peer -j "$output" | jq '.kv_pages | length * 24576')
+		if [ "$want" = none ]; then
+			[[ $stderr == *"the contract does not allow $codec: pages go as they are"* ]]
+			grep -q "does not allow $codec: pages go as they are" told.err
+			[ "$told" -eq "$exact" ]
+		else
+			[[ $stderr != *contract* ]]
+			[ "$told" -lt "$exact" ]
+		fi
+	done <<-C
+	none none disabled fp8
+	none none shadow fp8
+	none none enforced fp8
+	none fp8 disabled int8
+	none sizes enforced fp8
+	fp8 fp8 disabled fp8
+	fp8 fp8 enforced fp8
+	int8 unsaid enforced int8
+	C
+	# The same of a state that is fetched.
+	t=$(ask '' --store peer)
+	printf 'transfer:\n  rules: %s\n  compression: fp8\n' "$PWD/none.yaml" |
+		cat plain - >"$EPD_CONFIG"
+	t=$(epd-handoff --store third --from "$address" "$t")
+	[ "$(codec_of third "$t")" = none ]
+}
+
+@test "strict gives nothing up: a codec is refused, and nothing changes" {
+	cp "$EPD_CONFIG" plain
+	serve peer --listen tcp://127.0.0.1:0
+	s=$(ask)
+	printf 'transfer:\n  strict: true\n  compression: fp8\n' | cat plain - >"$EPD_CONFIG"
+	run -6 --separate-stderr epd-handoff --to "$address" "$s"
+	[[ $stderr == *'transfer.compression is fp8'*'transfer.strict gives nothing up'* ]]
+	run -6 --separate-stderr epd-plan --to "$address" "$s"
+	[[ $stderr == *'transfer.strict gives nothing up'* ]]
+	[ -z "$output" ]
+	cp plain "$EPD_CONFIG"
+	[ -z "$(epd-handoff --status)" ]
+	epd-decode -n 1 "$s" >/dev/null
+}
+
+@test "a server has as many files open as it may, whatever its shell says" {
+	was=$(ulimit -Sn)
+	ulimit -Sn 200
+	serve peer --listen tcp://127.0.0.1:0
+	ulimit -Sn "$was"
+	[ "$(awk '/^Max open files/ { print $4 }' "/proc/$served/limits")" -gt 200 ]
 }
 
 @test "a codec that the peer does not know changes nothing" {

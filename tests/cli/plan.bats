@@ -265,6 +265,13 @@ went() {
 	run --separate-stderr -4 epd-plan $to --policy nobody "$s"
 	run --separate-stderr -2 epd-plan $to --hint rdma "$s"
 	[[ $stderr == *'rdma, which the hint asks for, is not loaded here' ]]
+	# A contract of one's own is not widened.
+	printf 'contract: { allow: [fallback] }\n' >rules.yaml
+	run --separate-stderr epd-plan $to --why-not recompute "$s"
+	[[ $output == *'the contract does not allow it'* ]]
+	printf 'contract: { allow: [fallback, recompute] }\n' >rules.yaml
+	run --separate-stderr epd-plan $to --why-not recompute "$s"
+	[[ $output == *'nothing tells what to compute again, or how fast'* ]]
 	# Rules that are none are no rules to go by.
 	printf 'polices: []\n' >rules.yaml
 	run --separate-stderr -2 epd-plan $to "$s"

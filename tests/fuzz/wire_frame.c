@@ -104,7 +104,7 @@ moves(struct epd_link *l, uint64_t end)
 	memset(p, 0x5a, sizeof p);
 	for (uint64_t i = 0; i < 4; i++) {
 		const struct epd_piece piece = { i, i == 1 ? EPD_OP_WRITE :
-			EPD_OP_READ, 1, 0, EACH, p[i] };
+			EPD_OP_READ, 1, 0, EACH, p[i], 0 };
 
 		put += !t->submit(l, &piece, NULL);
 	}
@@ -136,7 +136,7 @@ client(enum epd_backend b, uint64_t end)
 		return;
 	t->call(l, 3, epd_span("ask", 3), &a, end, NULL);
 	if (t->map)
-		t->map(l, 1, 5, &s, NULL);
+		t->map(l, 1, 5, &s, end, NULL);
 	moves(l, end);
 	t->shut(l, 1, end, NULL);
 	t->close(l);

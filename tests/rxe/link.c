@@ -132,7 +132,7 @@ TEST(the_server_moves_nothing)
 TEST(asking_has_a_deadline)
 {
 	uint8_t p[4096];
-	const struct epd_piece m = { 3, EPD_OP_READ, 0, 0, sizeof p, p };
+	const struct epd_piece m = { 3, EPD_OP_READ, 0, 0, sizeof p, p, 0 };
 	struct epd_piece piece = m;
 	struct epd_piece_done d;
 	struct epd_link *l;
@@ -168,7 +168,7 @@ TEST(many_at_once_in_many_windows)
 		CHECK((id[i] = wire_open(l, i % 2 ? WIRE_MIXED : WIRE_BOTH, 0)));
 	for (uint64_t i = 0; i < 65; i++) {
 		const struct epd_piece m = { i, EPD_OP_READ, id[i % 8],
-			i * 40000, 4096, p + (i % 64) * 4096 };
+			i * 40000, 4096, p + (i % 64) * 4096, 0 };
 
 		rc = epd_link_ops(l)->submit(l, &m, &wire_why);
 		full += rc == -EAGAIN;

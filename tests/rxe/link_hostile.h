@@ -142,7 +142,7 @@ static int
 with_key(struct epd_rail *r, enum epd_op op, const struct epd_rail_key *k,
     uint8_t *p, uint64_t n)
 {
-	const struct epd_piece m = { 1, op, 0, 0, n, p };
+	const struct epd_piece m = { 1, op, 0, 0, n, p, 0 };
 	struct epd_piece_done d = { 0 };
 	int rc = epd_rail_submit(r, &m, k, &wire_why);
 
@@ -209,7 +209,7 @@ TEST(writes_before_and_after_a_call)
 	was = serve_counts(&common);
 	CHECK((id = wire_open(l, WIRE_BOTH, 1)));
 	for (uint64_t i = 0; i < 5; i++) {
-		const struct epd_piece m = { i, EPD_OP_WRITE, id, 0, sizeof p, p };
+		const struct epd_piece m = { i, EPD_OP_WRITE, id, 0, sizeof p, p, 0 };
 		struct epd_piece_done d;
 
 		for (uint64_t k = 0; k < sizeof p; k++)

@@ -164,7 +164,7 @@ batch(struct epd_link *l, enum item_verb verb, const uint32_t *item, int n,
 		rc = ask_item(l, verb, item[i], &id[i]);
 	for (int i = 0; i < n && !rc; i++) {
 		const struct epd_piece m = { (uint64_t)i, verb == ITEM_PUT ?
-		    EPD_OP_WRITE : EPD_OP_READ, id[i], 0, bytes_of(item[i]), p[i] };
+		    EPD_OP_WRITE : EPD_OP_READ, id[i], 0, bytes_of(item[i]), p[i], 0 };
 
 		rc = epd_link_ops(l)->submit(l, &m, &wire_why);
 		left += !rc;
@@ -365,7 +365,7 @@ TEST(the_host_is_killed_under_moves)
 	memset(p, 0, 32 * 65536);
 	for (uint64_t i = 0; i < 32; i++) {
 		const struct epd_piece m = { i, EPD_OP_READ, id, i * 65536, 65536,
-			p + i * 65536 };
+			p + i * 65536, 0 };
 
 		if (i == 16)
 			CHECK_INT(deafen(1), 0);
@@ -415,7 +415,7 @@ TEST(kind29_links_that_fail_leave_nothing)
 		} else if ((l = rdma(&s))) {
 			const uint64_t id = wire_open(l, WIRE_MIXED, 0);
 			struct epd_piece m = { 1, EPD_OP_READ, id, 0, 4096,
-				malloc(4096) };
+				malloc(4096), 0 };
 
 			epd_link_ops(l)->submit(l, &m, &wire_why);
 			epd_link_ops(l)->wait(l, &(struct epd_piece_done){ 0 }, 1,

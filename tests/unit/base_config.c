@@ -84,11 +84,11 @@ put_R(struct epd_buf *b, const void *field, int64_t lo, int64_t hi)
 }
 
 static void
-put_S(struct epd_buf *b, const void *field, const char *lo, int64_t hi)
+put_S(struct epd_buf *b, const void *field, const char *begins, int64_t hi)
 {
-	(void)lo;
 	(void)hi;
-	epd_buf_fmt(b, "\"/x %s\"", (const char *)field);
+	epd_buf_fmt(b, "\"%.*s/x %s\"", (int)strcspn(begins, "|"), begins,
+	    (const char *)field);
 }
 
 static void
@@ -235,7 +235,11 @@ TEST(faults_name_file_line_and_key)
 		{ "page:\n  tokens: 32\n", "2: page.tokens: wants 16 or 64" },
 		{ "page:\n  tokens: 8\n", "2: page.tokens: wants 16 or 64" },
 		{ "page:\n  memory_dir: shm\n",
-		    "2: page.memory_dir: wants a path from /" },
+		    "2: page.memory_dir: has to begin with /" },
+		{ "transfer:\n  address: file:///x\n",
+		    "2: transfer.address: has to begin with tcp://|unix:///" },
+		{ "transfer:\n  address: foo\n",
+		    "2: transfer.address: has to begin with tcp://|unix:///" },
 		{ "page:\n  dtype: fp8\n",
 		    "2: page.dtype: wants one of bf16|f32" },
 		{ "page:\n  dtype: bf\n",

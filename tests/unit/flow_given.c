@@ -195,7 +195,7 @@ TEST(the_log_says_so_where_the_file_does_not)
 		CHECK_INT(epd_shard_state(w.shard, p.state, &st), 0);
 		CHECK_INT(epd_shard_version(w.shard, p.state, 0, &v), 0);
 		CHECK_INT(epd_run_link(w.runs, v.run, to.runs, run), 0);
-		v.links = &(struct epd_link){ run, v.npages };
+		v.links = &(struct epd_run_link){ run, v.npages };
 		v.nlinks = 1;
 		v.run = 0;
 		v.given = 1;

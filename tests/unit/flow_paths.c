@@ -42,7 +42,7 @@ a_run(struct epd_workflow *w)
 struct made {
 	struct epd_version v;
 	struct epd_page_ref page[MOST];
-	struct epd_link link[MOST];
+	struct epd_run_link link[MOST];
 	struct epd_image_ref image;
 	int32_t ids[(MOST + 2) * T];
 };
@@ -79,7 +79,7 @@ make(struct made *m, struct epd_workflow *w, uint64_t tokens, uint64_t pages)
 	while (left && any(4) == 0) {
 		uint32_t n = 1 + any(left);
 
-		m->link[v->nlinks++] = (struct epd_link){ a_run(w), n };
+		m->link[v->nlinks++] = (struct epd_run_link){ a_run(w), n };
 		left -= n;
 	}
 	v->run = left ? a_run(w) : 0;

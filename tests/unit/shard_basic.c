@@ -381,7 +381,7 @@ TEST(a_tip_is_not_durable_beyond_its_end)
 /* Two words behind the links, or none and the bytes that always were. */
 TEST(lengths_pack_and_unpack)
 {
-	const struct epd_link link = { 3, 1 };
+	const struct epd_run_link link = { 3, 1 };
 	struct epd_arena a = { 0 };
 	struct shard_made m;
 	struct epd_version v;

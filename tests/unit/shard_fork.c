@@ -136,7 +136,7 @@ TEST(replace_frees_what_is_newer)
 	int dir = scratch_open();
 	uint8_t told[256] = { 0 };
 	struct shard_made m;
-	struct epd_link l[2];
+	struct epd_run_link l[2];
 	struct epd_shard *s;
 	uint32_t first, version;
 
@@ -172,7 +172,7 @@ TEST(links_behind_a_checkpoint)
 	struct epd_state st = shard_traits(1);
 	struct epd_version v;
 	struct shard_made m;
-	struct epd_link l[2];
+	struct epd_run_link l[2];
 	struct epd_shard *s;
 	uint32_t id;
 
@@ -198,7 +198,7 @@ TEST(links_behind_a_checkpoint)
 	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, NULL), -EINVAL);
 	l[1].pages = 0;
 	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, NULL), -EINVAL);
-	l[1] = (struct epd_link){ 0, 2 };
+	l[1] = (struct epd_run_link){ 0, 2 };
 	CHECK_INT(epd_shard_create(s, &st, &m.v, &id, NULL), -EINVAL);
 	epd_shard_close(s);
 	scratch_close(dir);

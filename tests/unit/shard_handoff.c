@@ -83,7 +83,7 @@ ready(struct pair *p, uint32_t *state)
 {
 	struct epd_state traits = shard_traits(1);
 	struct shard_made m;
-	struct epd_link l[2];
+	struct epd_run_link l[2];
 	int rc = epd_shard_ready(p->s[T], &p->half[T], &traits,
 	    hold_make(&m, l, 4, p->run), state, NULL);
 

@@ -28,7 +28,7 @@ hold_open(struct epd_shard **s, int dir, struct epd_procs *procs)
 
 /* As shard_make, with all pages but the last in links; four of them. */
 static inline const struct epd_version *
-hold_make(struct shard_made *m, struct epd_link link[2], uint64_t seed,
+hold_make(struct shard_made *m, struct epd_run_link link[2], uint64_t seed,
     uint64_t run)
 {
 	static struct epd_page_ref pages[4];
@@ -42,8 +42,8 @@ hold_make(struct shard_made *m, struct epd_link link[2], uint64_t seed,
 		pages[i].sum = seed + i;
 	}
 	m->v.pages = pages;
-	link[0] = (struct epd_link){ run + 1, 1 };
-	link[1] = (struct epd_link){ run + 2, 1 };
+	link[0] = (struct epd_run_link){ run + 1, 1 };
+	link[1] = (struct epd_run_link){ run + 2, 1 };
 	m->v.links = link;
 	m->v.nlinks = 2;
 	return &m->v;

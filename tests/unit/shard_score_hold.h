@@ -38,7 +38,7 @@ hold_begin(struct epd_shard *s, uint8_t n, int target)
 	};
 	struct epd_state st = shard_traits(n);
 	struct shard_made m;
-	struct epd_link l[2];
+	struct epd_run_link l[2];
 	uint32_t id;
 
 	return target ? epd_shard_ready(s, &h, &st,

@@ -339,7 +339,8 @@ static inline struct epd_piece_done
 wire_move(struct epd_link *l, enum epd_op op, uint64_t window, uint64_t offset,
     void *p, uint64_t n)
 {
-	const struct epd_piece piece = { 7, op, window, offset, n, p };
+	const struct epd_piece piece = { 7, op, window, offset, n, p,
+		wire_in(10000) };
 	struct epd_piece_done d = { .rc = -1000000 };
 	int rc = epd_link_ops(l)->submit(l, &piece, &wire_why);
 

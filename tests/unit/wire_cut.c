@@ -164,7 +164,7 @@ TEST(a_thousand_pieces_cut_at_random)
 				struct epd_piece piece = { (uint64_t)i,
 					EPD_OP_READ, id, (uint64_t)i * EACH +
 					at[i].done, EACH - at[i].done, p +
-					i * EACH + at[i].done };
+					i * EACH + at[i].done, 0 };
 
 				if (at[i].is_over || at[i].is_under_way)
 					continue;

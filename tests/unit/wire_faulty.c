@@ -30,7 +30,7 @@ static int
 put(struct epd_link *l, uint64_t id, int i, enum epd_op op)
 {
 	const struct epd_piece piece = { (uint64_t)i, op, id, (uint64_t)i * 1000,
-		1000, p[i] };
+		1000, p[i], 0 };
 
 	return f.ops.submit(l, &piece, &wire_why);
 }

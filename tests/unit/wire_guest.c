@@ -3,6 +3,8 @@
  * windows, runs and workflows that are not theirs; parcels of nonsense.  The store is as
  * it was, what they were granted is given back, and nothing of where things lie is told.
  */
+#include <sys/resource.h>
+
 #include "tests/check.h"
 #include "tests/unit/depot_guest.h"
 #include "serve/guest.h"
@@ -700,7 +702,7 @@ TEST(states_that_cannot_be)
 	REFUSED(p.traits.tenant = "another");
 	REFUSED(p.v.pages = g0.page; p.v.npages = 3; p.v.run = 7);
 	REFUSED(p.v.pages = g0.page; p.v.npages = 3; p.v.nlinks = 1;
-	    p.v.links = (&(struct epd_link){ 7, 3 }));
+	    p.v.links = (&(struct epd_run_link){ 7, 3 }));
 	REFUSED(p.v.images = images; p.v.nimages = 2);
 #undef REFUSED
 	CHECK_INT(ask_ready(&g, &(struct parcel){ .traits = g0.traits, .v = {
@@ -832,6 +834,86 @@ TEST(of_another_tenant)
 	DOWN();
 }
 
+/* Of a state of whom the server does not serve nothing is told, and nothing is done. */
+TEST(a_state_of_another_tenant)
+{
+	static const enum epd_ask about[] = { EPD_ASK_OFFER, EPD_ASK_STATE,
+		EPD_ASK_STATUS, EPD_ASK_PREPARE, EPD_ASK_LOOK, EPD_ASK_HAD,
+		EPD_ASK_SYNC, EPD_ASK_ROLLBACK, EPD_ASK_COMMIT,
+		EPD_ASK_FORGET };
+	struct epd_offer o = { .state = { .kind = EPD_REF_STATE,
+	    .workflow = "w3", .state = 1, .version = 1 },
+	    .timeout_ms = 60000 };
+	struct epd_half to = { .near = 0 };
+	struct epd_half_ask a = good_half();
+	struct epd_buf q = {0};
+	struct epd_handoff h, now;
+	struct epd_workflow w;
+	struct guest g;
+
+	up();
+	m.d.tenant = "another";
+	group_state(&m.d, "w3", 5, 2);
+	m.d.tenant = NULL;
+	/* Its own tenant's hand-off is under way. */
+	snprintf(m.d.s->tenant, sizeof m.d.s->tenant, "another");
+	epd_half_place(&to, "away:", "w9");
+	memset(to.uuid, 3, 16);
+	memset(to.home, 4, 16);
+	CHECK_INT(epd_flow_handoff_offer(m.d.s, &o, &to, &h, a.uuid, NULL), 0);
+	guest_begin(&g, &m, 1);
+	good_offer(&a);
+	memcpy(a.workflow, "w3", 3);
+	memcpy(a.id, h.id, 16);
+	a.lsn = h.lsn;
+	a.h.state = a.h.version = 1;
+	epd_half_ask_pack(&q, &a);
+	for (size_t i = 0; i < sizeof about / sizeof *about; i++)
+		CHECK_INT(guest_ask(&g, about[i], epd_span(q.p, q.n)),
+		    EPD_ENOSTATE);
+	epd_buf_free(&q);
+	CHECK_INT(epd_workflow_open(&w, m.d.s, "w3", 0, NULL), 0);
+	CHECK_INT(epd_shard_handoff(w.shard, h.id, &now), 0);
+	CHECK(now.phase == h.phase && now.lsn == h.lsn);
+	CHECK_INT(epd_shard_rollback_at(w.shard, h.id, 0, "test", NULL), 0);
+	epd_workflow_close(&w);
+	guest_end(&g);
+	*m.d.s->tenant = 0;
+	DOWN();
+}
+
+/* What a guest is to write it may read: nothing of others is there. */
+TEST(a_window_to_be_written_holds_nothing)
+{
+	const struct epd_name fp = numbered(99).fp;
+	struct epd_buf q = {0};
+	struct guest g;
+
+	up();
+	/* What memory there is to be had was somebody's. */
+	for (size_t n = 64; n < 1 << 16; n *= 2) {
+		void *p[8];
+
+		for (int i = 0; i < 8; i++)
+			if ((p[i] = malloc(n)))
+				memset(p[i], 0x5a, n);
+		for (int i = 0; i < 8; i++)
+			free(p[i]);
+	}
+	guest_begin(&g, &m, 0);
+	epd_buf_put(&q, fp.b, EPD_NAME);
+	for (int k = 0; k < EPD_PARTS; k++)
+		epd_pack_u64(&q, 3000u + (unsigned)k);
+	CHECK_INT(guest_ask(&g, EPD_ASK_WRITE_FEATURE, epd_span(q.p, q.n)), 0);
+	CHECK(g.opened.id && g.opened.n == EPD_PARTS);
+	for (uint32_t i = 0; i < g.opened.n; i++)
+		for (uint64_t at = 0; at < g.opened.extent[i].bytes; at++)
+			CHECK(!((uint8_t *)g.opened.extent[i].p)[at]);
+	epd_buf_free(&q);
+	guest_end(&g);
+	DOWN();
+}
+
 /* Who has not said whose he is has no answer, whatever he asks. */
 TEST(nothing_before_who_asks)
 {
@@ -916,6 +998,87 @@ TEST(credits_that_are_exceeded)
 	CHECK(open_window(g + MANOR_SLOTS, EPD_ASK_WRITE_PAGES));
 	for (int i = 0; i <= MANOR_SLOTS; i++)
 		guest_end(g + i);
+	DOWN();
+}
+
+/* ---- open files ---- */
+
+/* READ_PAGES of a state's three pages: how many are there, or what it failed by. */
+static int
+ask_read(struct guest *g)
+{
+	struct epd_buf q = {0}, answer = {0};
+	struct epd_pages_ask a;
+	struct epd_opened opened;
+	struct epd_cur c;
+	int rc, n = 0;
+
+	good_pages(&q, EPD_ASK_READ_PAGES);
+	rc = m.host.call(g->g, EPD_ASK_READ_PAGES, epd_span(q.p, q.n), &answer,
+	    &opened, &g->why);
+	c = epd_cur(epd_span(answer.p, answer.n));
+	if (rc == 0 && epd_pages_ask_unpack(&c, &a) == 0) {
+		for (uint32_t i = 0; i < a.n; i++)
+			n += a.page[i].there;
+		epd_pages_ask_free(&a);
+	}
+	if (rc == 0)
+		g->opened = opened;
+	epd_buf_free(&q);
+	epd_buf_free(&answer);
+	return rc < 0 ? rc : n;
+}
+
+/* Who is told that pages are not there computes them: nobody is for want of a file. */
+TEST(no_file_to_be_had_is_no_lack_of_pages)
+{
+	struct rlimit all, few;
+	struct guest g;
+	int refused = 0, given = 0, rc = 0, first;
+
+	up();
+	guest_begin(&g, &m, 0);
+	CHECK_INT(ask_read(&g), 3);
+	m.host.gone(g.g, g.opened.id);
+	CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), 0);
+	first = dup(0);
+	close(first);
+	for (int more = 0; more < 24; more++) {
+		few = (struct rlimit){ (rlim_t)(first + more), all.rlim_max };
+		CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = ask_read(&g);
+		CHECK_INT(setrlimit(RLIMIT_NOFILE, &all), 0);
+		CHECK(rc == 3 || rc == -EMFILE);
+		refused += rc == -EMFILE;
+		given += rc == 3;
+		if (rc == 3)
+			m.host.gone(g.g, g.opened.id);
+	}
+	CHECK(refused && given);
+	guest_end(&g);
+	DOWN();
+}
+
+TEST(a_guests_open_files_are_bounded)
+{
+	struct guest g, other;
+	int n = 0, rc, fds;
+
+	up();
+	guest_begin(&g, &m, 0);
+	guest_begin(&other, &m, 0);
+	fds = scratch_have("fd");
+	while ((rc = ask_read(&g)) == 3 && n < 2000)
+		n++;
+	CHECK_INT(rc, EPD_ECREDIT);
+	CHECK(n > 32);
+	CHECK(scratch_have("fd") - fds <= 1024 + 8);
+	/* Others have theirs, and one that is shut is had again. */
+	CHECK_INT(ask_read(&other), 3);
+	m.host.gone(g.g, g.opened.id);
+	CHECK_INT(ask_read(&g), 3);
+	guest_end(&g);
+	guest_end(&other);
 	DOWN();
 }
 

@@ -327,7 +327,7 @@ TEST(errors_are_told)
 	ENDS(epd_transfer_feature_bundle(&t, &h.o, &none, h.s.address, "",
 	    &h.policy, &why), EPD_ENOTHING);
 	ENDS(epd_transfer_feature_bundle(&t, &h.o, &none, "", h.s.address,
-	    &h.policy, &why), -ENOENT);
+	    &h.policy, &why), EPD_ENOTHING);
 	ENDS(epd_transfer_feature_bundle(&t, &h.o, h.fp, "", "ftp://x",
 	    &h.policy, &why), EPD_EUSAGE);
 	h.policy.timeout_ms = 300;

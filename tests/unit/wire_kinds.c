@@ -388,7 +388,7 @@ TEST(kind14_late_words_change_nothing)
 	for (uint32_t k = 0; k < 6; k++) {
 		group_bytes(page, 2, k);
 		p = (struct epd_piece){ k, EPD_OP_WRITE, id, k * DEPOT_PAGE,
-		    DEPOT_PAGE, page };
+		    DEPOT_PAGE, page, 0 };
 		CHECK_INT(epd_link_ops(l)->submit(l, &p, NULL), 0);
 		CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, in_ms(5000), NULL),
 		    1);
@@ -401,7 +401,7 @@ TEST(kind14_late_words_change_nothing)
 	/* Kept, it is written no more; nor is the server the worse for it. */
 	for (int i = 0; i < 2; i++) {
 		p = (struct epd_piece){ 9, i ? EPD_OP_READ : EPD_OP_WRITE, id,
-		    0, DEPOT_PAGE, page };
+		    0, DEPOT_PAGE, page, 0 };
 		memset(page, 0x5a, sizeof page);
 		if (epd_link_ops(l)->submit(l, &p, NULL) == 0 &&
 		    epd_link_ops(l)->wait(l, &d, 1, in_ms(5000), NULL) == 1)
@@ -1016,7 +1016,7 @@ TEST(kind30_stopped_between_two_words)
 		struct epd_link *l;
 		uint8_t bytes[64], ask[EPD_NAME + 1] = { 0 };
 		struct epd_piece p = { 1, EPD_OP_READ, 0, 0, sizeof bytes,
-		    bytes };
+		    bytes, 0 };
 		struct epd_cur c;
 		uint64_t from;
 

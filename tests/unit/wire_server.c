@@ -137,7 +137,7 @@ busy_client(const char *address, enum epd_backend b, int ready, uint64_t area)
 		_exit(1);
 	for (uint64_t i = 0;; i++) {
 		struct epd_piece piece = { i, i % 2 ? EPD_OP_READ : EPD_OP_WRITE, id,
-			area * AREA, AREA, i % 2 ? in : out };
+			area * AREA, AREA, i % 2 ? in : out, 0 };
 		int rc;
 
 		while ((rc = epd_link_ops(l)->submit(l, &piece, NULL)) == -EAGAIN)
@@ -238,7 +238,7 @@ TEST(kind29_transfers_that_fail_leave_nothing)
 		CHECK(l && (id = wire_open(l, WIRE_BOTH, 1)));
 		for (uint64_t i = 0; i < N; i++) {
 			struct epd_piece piece = { i, i % 3 ? EPD_OP_READ :
-				EPD_OP_WRITE, id, 0, 1 << 20, p };
+				EPD_OP_WRITE, id, 0, 1 << 20, p, 0 };
 
 			CHECK_INT(epd_link_ops(l)->submit(l, &piece, NULL), 0);
 		}
@@ -287,7 +287,7 @@ TEST(kind30_a_server_that_is_stopped)
 	CHECK(l && (id = wire_open(l, WIRE_BOTH, 1)));
 	CHECK(freeze(pid));
 	for (enum epd_op op = EPD_OP_READ; op <= EPD_OP_WRITE; op++) {
-		struct epd_piece piece = { 1, op, id, 0, WIRE_BYTES, p };
+		struct epd_piece piece = { 1, op, id, 0, WIRE_BYTES, p, 0 };
 
 		CHECK_INT(epd_link_ops(l)->submit(l, &piece, NULL), 0);
 		begun = epd_clock_boot_ns();

@@ -1,14 +1,19 @@
 /* wire_stream.c - waiting for bytes: woken for enough of them, and for an end. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/stop.h"
 #include "tests/check.h"
 #include "transport/address.h"
 #include "transport/stream.h"
@@ -144,6 +149,79 @@ TEST(inward_is_not_paced)
 		CHECK_STR(how, "reno");
 	}
 	part(end);
+}
+
+/* Files that there are no descriptors for are no lie of the peer's. */
+TEST(files_without_descriptors)
+{
+	struct epd_stream out = { .fd = -1 }, in = { .fd = -1 };
+	struct rlimit was, tight;
+	int fds[4] = { 0, 1, 2, 0 }, got[EPD_STREAM_FILES], end[2];
+	char c;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, end));
+	out.fd = end[1];
+	in.fd = end[0];
+	in.file = got;
+	in.max = EPD_STREAM_FILES;
+	CHECK_INT(epd_stream_send_files(&out, epd_span("x", 1), fds, 4,
+	    in_ms(1000)), 0);
+	CHECK_INT(epd_stream_take(&in, &c, 1, 0), 1);
+	CHECK_INT(in.files, 4);
+	for (int i = 0; i < 4; i++)
+		close(got[i]);
+	in.files = 0;
+	CHECK_INT(epd_stream_send_files(&out, epd_span("x", 1), fds, 4,
+	    in_ms(1000)), 0);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	tight = was;
+	tight.rlim_cur = (rlim_t)got[1];
+	CHECK(!setrlimit(RLIMIT_NOFILE, &tight));
+	CHECK_INT(epd_stream_take(&in, &c, 1, 0), -EMFILE);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
+	/* What did come is the caller's to close. */
+	CHECK_INT(in.files, 1);
+	close(got[0]);
+	part(end);
+}
+
+static int
+is_over(void *arg)
+{
+	(void)arg;
+	return 1;
+}
+
+/* Called off, neither a queue that is full nor a connection on its way is waited for. */
+TEST(connecting_is_called_off)
+{
+	struct epd_address a = { .scheme = EPD_AT_UNIX };
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const uint64_t from = epd_clock_boot_ns();
+	int fd[3], n = 0;
+
+	snprintf(a.path, sizeof a.path, "%s/epd-stream.%d", getenv("TMPDIR") ?
+	    getenv("TMPDIR") : "/tmp", (int)getpid());
+	CHECK(strlen(a.path) < sizeof at.sun_path);
+	memcpy(at.sun_path, a.path, strlen(a.path) + 1);
+	CHECK(door >= 0 && !bind(door, (void *)&at, sizeof at) &&
+	    !listen(door, 0));
+	while (n < 3 && (fd[n] = epd_address_connect(&a, in_ms(50), NULL)) >= 0)
+		n++;
+	CHECK(n < 3);
+	CHECK_INT(fd[n], EPD_ETIMEOUT);
+	epd_stop_heed(is_over, NULL);
+	CHECK_INT(epd_address_connect(&a, in_ms(5000), NULL), -ECANCELED);
+	/* TEST-NET: nobody answers, or there is no way to it. */
+	CHECK(!epd_address_parse(&a, "tcp://192.0.2.1:9", EPD_AT_TCP, NULL));
+	CHECK(epd_address_connect(&a, in_ms(5000), NULL) < 0);
+	epd_stop_heed(NULL, NULL);
+	CHECK(epd_clock_boot_ns() - from < UINT64_C(3000000000));
+	while (n)
+		close(fd[--n]);
+	close(door);
+	unlink(at.sun_path);
 }
 
 int

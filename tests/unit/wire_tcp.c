@@ -189,7 +189,7 @@ many(const char *key, int checksum)
 			struct epd_piece p = { (uint64_t)put, put % 3 ?
 			    EPD_OP_READ : EPD_OP_WRITE, id, put % 3 ?
 			    (uint64_t)(put * 3001) : 0, EACH, put % 3 ?
-			    (void *)in[put] : (void *)out };
+			    (void *)in[put] : (void *)out, 0 };
 			const int rc = epd_link_ops(l)->submit(l, &p, &wire_why);
 
 			if (rc == -EAGAIN)
@@ -238,7 +238,7 @@ TEST(kind14_called_off_then_it_comes)
 		for (int i = 0; i < N; i++) {
 			struct epd_piece piece = { (uint64_t)i, i % 2 ?
 			    EPD_OP_READ : EPD_OP_WRITE, id, i % 2 ? 2 * EACH :
-			    (uint64_t)(i / 2 % 2) * EACH, EACH, NULL };
+			    (uint64_t)(i / 2 % 2) * EACH, EACH, NULL, 0 };
 
 			CHECK((p[i] = malloc(EACH)));
 			if (i % 2)

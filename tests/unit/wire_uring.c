@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/stop.h"
 #include "tests/unit/wire.h"
 
 static int dir;
@@ -217,7 +218,7 @@ TEST(many_under_way_and_called_off)
 		while (put < N) {
 			struct epd_piece piece = { (uint64_t)put, put % 2 ?
 			    EPD_OP_READ : EPD_OP_WRITE, id,
-			    (uint64_t)(put % 1000) * 64, 64, p + put * 64 };
+			    (uint64_t)(put % 1000) * 64, 64, p + put * 64, 0 };
 
 			rc = epd_link_ops(l)->submit(l, &piece, &wire_why);
 			if (rc == -EAGAIN)
@@ -238,12 +239,41 @@ TEST(many_under_way_and_called_off)
 	    EPD_EUSAGE);
 	/* Closed with some under way. */
 	for (int i = 0; i < 50; i++) {
-		struct epd_piece piece = { 1, EPD_OP_READ, id, 0, 64, p };
+		struct epd_piece piece = { 1, EPD_OP_READ, id, 0, 64, p, 0 };
 
 		CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 	}
 	epd_link_ops(l)->close(l);
 	free(p);
+	scratch_close(dir);
+}
+
+static int
+is_over(void *arg)
+{
+	(void)arg;
+	return 1;
+}
+
+/* A wait is called off; closing it waits for the kernel all the same. */
+TEST(a_wait_is_called_off)
+{
+	static uint8_t p[64];
+	const struct epd_piece piece = { .op = EPD_OP_READ, .bytes = 64, .local = p };
+	struct epd_piece one = piece;
+	struct epd_piece_done d;
+	struct epd_link *l;
+	int rc;
+
+	NEED;
+	CHECK((l = up()));
+	CHECK((one.window = open_file(l, "a", EPD_FILE_CREATE, 4096, &rc)));
+	CHECK_INT(epd_link_ops(l)->submit(l, &one, &wire_why), 0);
+	epd_stop_heed(is_over, NULL);
+	CHECK_INT(epd_link_ops(l)->wait(l, &d, 1, wire_in(10000), &wire_why),
+	    -ECANCELED);
+	epd_link_ops(l)->close(l);
+	epd_stop_heed(NULL, NULL);
 	scratch_close(dir);
 }
 
@@ -260,7 +290,7 @@ TEST(kind30_a_deadline)
 	CHECK((l = up()));
 	CHECK((id = open_file(l, "a", EPD_FILE_CREATE, 4096, &rc)));
 	for (int i = 0; i < 100; i++) {
-		struct epd_piece piece = { (uint64_t)i, EPD_OP_READ, id, 0, 64, p };
+		struct epd_piece piece = { (uint64_t)i, EPD_OP_READ, id, 0, 64, p, 0 };
 
 		CHECK_INT(epd_link_ops(l)->submit(l, &piece, &wire_why), 0);
 		do

@@ -3,6 +3,7 @@
  * it is there, whole, once; and not here any more.
  */
 #include "flow/handoff.h"
+#include "flow/route.h"
 #include "tests/check.h"
 #include "tests/unit/depot_serve.h"
 
@@ -122,6 +123,56 @@ TEST(a_state_goes_by_the_way_that_is_there)
 		CHECK_INT(j.rdma.links, 0);
 		come_home(&j);
 	}
+}
+
+/* A planner is made once a node, and again after a link broke; no id is there twice. */
+TEST(a_node_plans_by_one_planner_and_each_decision_has_ids_of_its_own)
+{
+	enum { DECISIONS = 3, ROUTES = 4 };
+	uint64_t id[ROUTES * DECISIONS * EPD_PLAN_CANDIDATES];
+	static struct epd_route r;
+	static struct epd_decision d;
+	struct epd_transfer_policy policy;
+	const struct epd_ways *ways = NULL, *again = NULL;
+	struct epd_planner *first;
+	struct epd_node *n = NULL;
+	struct epd_link *l;
+	struct journey j;
+	int ids = 0, twice = 0, probed;
+
+	set_out(&j, "shadow", NULL, 0);
+	epd_transfer_policy_default(&policy, &j.here.config);
+	CHECK_INT(epd_node_open(&n, j.here.s, j.s.address, 0,
+	    depot_why(&j.here)), 0);
+	CHECK_INT(epd_node_ways(n, &ways, NULL), 0);
+	first = ways->planner;
+	for (int k = 0; k < ROUTES; k++) {
+		CHECK_INT(epd_route_open(&r, n, EPD_OP_WRITE, 4096, 0, &policy,
+		    0, depot_why(&j.here)), 0);
+		CHECK(r.way.planner == first);
+		for (int i = 0; i < DECISIONS; i++) {
+			CHECK(epd_route_decide(&r, i % 2, &d,
+			    depot_why(&j.here)) > 0);
+			for (int p = 0; p < d.n; p++)
+				id[ids++] = d.plan[p].id;
+		}
+	}
+	for (int a = 0; a < ids; a++)
+		for (int b = 0; b < a; b++)
+			twice += id[a] == id[b];
+	CHECK(ids > ROUTES * DECISIONS);
+	CHECK_INT(twice, 0);
+	/* What is no backend is looked at nowhere. */
+	epd_node_observe(n, (enum epd_backend)100000000, EPD_EPEER, 0, 0);
+	/* What the link went by may be gone. */
+	CHECK_INT(epd_node_link(n, EPD_VIA_TCP, &l, 0, NULL), 0);
+	epd_node_drop_link(n, EPD_VIA_TCP);
+	probed = ways->mask >> EPD_VIA_RDMA & 1;
+	j.all.n = 1;
+	CHECK_INT(epd_node_ways(n, &again, NULL), 0);
+	CHECK(probed && !(again->mask >> EPD_VIA_RDMA & 1));
+	epd_node_close(n);
+	come_home(&j);
 }
 
 int

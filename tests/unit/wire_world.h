@@ -201,7 +201,7 @@ begin(struct world *w, const struct world_ways *ways, void *arg, enum epd_op op,
 	w->intent.here.ntags = w->intent.there.ntags = ways->second ? 2 : 1;
 	epd_ledger_default(&w->books);
 	epd_ledger_credit(&w->books, &(struct epd_credits){ .generation = 1,
-	    .bytes = UINT64_MAX, .slots = 100 });
+	    .bytes = UINT64_MAX, .slots = 100, .staging = 100 });
 	w->c = (struct epd_carry){
 		.op = op, .item = w->item, .n = WORLD_ITEMS,
 		.versioned = !(how & UNVERSIONED),
