@@ -571,10 +571,11 @@ killed_at() {
 	[ -z "$(epd-handoff --status)" ]
 }
 
-# Run what follows while the server, stopped after $1 seconds, answers nothing: it is
-# done in less than $2.
+# Run what follows while the server, stopped after $1 seconds (0: before), answers
+# nothing: it is done in less than $2.
 hung() {
 	local began=$EPOCHREALTIME took
+	[ "$1" != 0 ] || kill -STOP "$served"
 	"${@:3}" >out 2>err &
 	pid=$!
 	sleep "$1"
