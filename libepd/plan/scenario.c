@@ -252,17 +252,18 @@ epd_scenario_read(struct epd_scenario *s, const char *path, struct epd_why *why)
 {
 	struct epd_buf b = { 0 };
 	struct stat st;
-	/* Not to hang on a pipe that someone put there. */
+	/* Not to hang on a pipe that nobody writes: that one is empty. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc;
 
 	rc = fd < 0 || fstat(fd, &st) ? -errno : S_ISDIR(st.st_mode) ? -EISDIR :
-	    S_ISREG(st.st_mode) ? epd_file_slurp(fd, LONGEST, &b) : -EINVAL;
+	    !S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode) ? -EINVAL :
+	    fcntl(fd, F_SETFL, 0) ? -errno : epd_file_slurp(fd, LONGEST, &b);
 	if (fd >= 0)
 		close(fd);
 	if (rc == EPD_ETOOBIG)
 		rc = epd_why(why, EPD_EUSAGE, "%s: larger than 64 KiB", path);
 	else if (rc == -EINVAL)
-		rc = epd_why(why, EPD_EUSAGE, "%s: not a regular file", path);
+		rc = epd_why(why, EPD_EUSAGE, "%s: neither a file nor a pipe", path);
 	else if (rc)
 		rc = epd_why(why, rc, "%s: %s", path, epd_strerror(rc));
 	if (!rc)

@@ -47,9 +47,13 @@ says() {
 # Two network namespaces that stand for two machines, 10.99.0.1 and 10.99.0.2.
 machines() {
 	command -v ip >/dev/null || skip 'ip is absent'
-	near=epd-a-$$-$BATS_TEST_NUMBER far=epd-b-$$-$BATS_TEST_NUMBER
-	ip netns add "$near" 2>/dev/null || skip 'no network namespaces here'
-	ip netns add "$far"
+	local why='no network namespaces here'
+	ip netns add "epd-a-$$-$BATS_TEST_NUMBER" 2>/dev/null || skip "$why"
+	near=epd-a-$$-$BATS_TEST_NUMBER
+	ip netns add "epd-b-$$-$BATS_TEST_NUMBER" 2>/dev/null || skip "$why"
+	far=epd-b-$$-$BATS_TEST_NUMBER
+	# Within a root that is no mount of its own they cannot be entered.
+	ip netns exec "$near" true 2>/dev/null || skip "$why"
 	ip -n "$near" link add v0 type veth peer name v0 netns "$far"
 	ip -n "$near" addr add 10.99.0.1/24 dev v0
 	ip -n "$far" addr add 10.99.0.2/24 dev v0

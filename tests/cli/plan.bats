@@ -310,10 +310,14 @@ went() {
 	[[ $stderr == "epd-plan: $s: none of its "*' in memory'* ]]
 }
 
-@test "a scenario is a regular file" {
+@test "a scenario is a file or a pipe that is written" {
 	mkfifo pipe
 	run --separate-stderr -2 timeout 10 epd-plan --scenario pipe
-	[ "$stderr" = 'epd-plan: pipe: not a regular file' ]
+	[[ $stderr == 'epd-plan: pipe:'* ]]
+	run --separate-stderr -2 timeout 10 epd-plan --scenario /dev/null
+	[ "$stderr" = 'epd-plan: /dev/null: neither a file nor a pipe' ]
+	want=$(epd-plan --scenario "$root/examples/plan/shm.yaml")
+	[ "$(epd-plan --scenario <(sleep 0.3; cat "$root/examples/plan/shm.yaml"))" = "$want" ]
 }
 
 @test "wrong use" {
