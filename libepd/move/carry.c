@@ -227,8 +227,10 @@ go_on(struct journey *j, int rc, struct epd_why *why)
 {
 	if (is_final(rc) || epd_is_stopped())
 		return rc;
+	/* Time that was spent on a peer that is lost was lost by that. */
 	if (epd_clock_boot_ns() >= j->c->deadline_ns)
-		return rc == EPD_ECREDIT || rc == EPD_EPEER ? rc : EPD_ETIMEOUT;
+		return rc == EPD_ECREDIT || rc == EPD_EPEER ? rc :
+		    j->rounds ? EPD_EPEER : EPD_ETIMEOUT;
 	/* What is not granted yet may be later. */
 	if (rc == EPD_ECREDIT || (is_passing(rc) && ++j->tries < tries_of(j)))
 		return try_again(j, rc);
