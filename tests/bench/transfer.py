@@ -32,10 +32,9 @@ class Iperf:
         b.others.servers.add(self.server.pid)
         time.sleep(0.3)
 
-    def rate(self, block):
-        # Ours does not pace within a machine; nor shall it.
+    def rate(self, block, *more):
         out = self.b.run("iperf3", "-c", "127.0.0.1", "-p", self.port, "-P",
-                         "1", "-t", "1", "-l", str(block), "-C", "reno", "-J")
+                         "1", "-t", "1", "-l", str(block), "-J", *more)
         return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8e9
 
     def close(self):
@@ -52,6 +51,7 @@ def against_iperf(b, figure):
     peer = Iperf(b)
     try:
         got = turns(3 * b.rounds, iperf=lambda: peer.rate(block),
+                    reno=lambda: peer.rate(block, "-C", "reno"),
                     read=lambda: rate(b, "read", block, depth),
                     write=lambda: rate(b, "write", block, depth),
                     keyed=lambda: rate(b, "read", block, depth,
@@ -63,6 +63,9 @@ def against_iperf(b, figure):
                           ("keyed", figure + "_key", None)):
         b.against(name, "GB/s", got[op], "iperf3 one stream", got["iperf"],
                   bar, rate=True)
+        # Ours does not pace within a machine; beside it one that does not either.
+        b.against(name + "_reno", "GB/s", got[op], "iperf3 with reno",
+                  got["reno"], None, rate=True)
 
 
 def against_mooncake(b):
