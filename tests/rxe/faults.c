@@ -192,6 +192,8 @@ TEST(fault5_fallback_the_policy_does_not_allow)
 	BOTH_WAYS {
 		CHECK(!up((enum epd_op)way));
 		start(&w, NO_FALLBACK, f, 1);
+		/* The peer is waited for till then. */
+		w.c.deadline_ns = epd_clock_boot_ns() + 3 * SECOND;
 		CHECK_INT(epd_carry(&w.c, &got, NULL), EPD_EPEER);
 		CHECK_INT(got.fallbacks, 0);
 		CHECK_INT(w.opened[EPD_VIA_TCP], 0);
