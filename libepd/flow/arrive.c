@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "flow/arrive.h"
+#include "flow/reuse.h"
 
 enum {
 	BYTES_MAX = 1 << 30,		/* of one page */
@@ -20,7 +21,6 @@ enum {
 
 struct epd_arrival {
 	struct epd_store *s;
-	char workflow[EPD_WORKFLOW];
 	int dirfd;			/* the folder, marked as being filled */
 	struct epd_run *run;
 	struct epd_run_shape shape;
@@ -85,22 +85,7 @@ make_room(const struct epd_arrival *x)
 	return rc == 0 && fit.over ? -ENOSPC : rc;
 }
 
-/* The file system is full below the cap: 1, some went for one page; 0, nothing did. */
-static int
-squeeze(const struct epd_arrival *x)
-{
-	struct epd_memory *m = x->s->memory;
-	const uint64_t cap = epd_memory_cap(m);
-	struct epd_memory_fit fit = {0};
-	uint64_t used = 0;
-	int rc = epd_memory_used(m, &used);
-
-	if (rc == 0)
-		rc = epd_memory_fit(m, (cap > used ? cap - used : 0) +
-		    x->shape.bytes, NULL, NULL, &fit, NULL);
-	return rc < 0 ? rc : fit.runs > 0;
-}
-
+/* Where the file system is full below the cap others give way too. */
 static int
 add_page(struct epd_arrival *x, void **page)
 {
@@ -108,7 +93,7 @@ add_page(struct epd_arrival *x, void **page)
 
 	do
 		rc = epd_run_add(x->run, page);
-	while (rc == -ENOSPC && squeeze(x) > 0);
+	while (rc == -ENOSPC && epd_store_squeeze(x->s, x->shape.bytes) > 0);
 	return rc;
 }
 
@@ -166,7 +151,6 @@ epd_arrival_open(struct epd_arrival **out, struct epd_store *s,
 	x->shape = a->shape;
 	x->codec = epd_codec_of(codecs, a->codec);
 	x->dirfd = -1;
-	memcpy(x->workflow, workflow, strnlen(workflow, EPD_WORKFLOW - 1));
 	for (uint32_t i = 0; i < a->n; i++)
 		x->n += a->page[i].there;
 	if (!x->codec && *a->codec && strcmp(a->codec, "none"))

@@ -101,9 +101,9 @@ ask_room(struct epd_seq *q, long upto, struct epd_why *why)
 }
 
 int
-epd_seq_squeeze(struct epd_seq *q)
+epd_store_squeeze(const struct epd_store *s, uint64_t bytes)
 {
-	struct epd_memory *m = q->s->store->memory;
+	struct epd_memory *m = s->memory;
 	const uint64_t cap = epd_memory_cap(m);
 	struct epd_memory_fit fit = {0};
 	uint64_t used = 0;
@@ -111,7 +111,7 @@ epd_seq_squeeze(struct epd_seq *q)
 
 	if (rc == 0)
 		rc = epd_memory_fit(m, (cap > used ? cap - used : 0) +
-		    q->s->page_bytes, NULL, NULL, &fit, NULL);
+		    bytes, NULL, NULL, &fit, NULL);
 	return rc < 0 ? rc : fit.runs > 0;
 }
 
@@ -129,7 +129,8 @@ add_page(struct epd_seq *q, long i, struct epd_why *why)
 		return epd_why(why, -ENOMEM, "no memory");
 	do
 		rc = epd_run_add(q->fresh, &page);
-	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
+	while (rc == -ENOSPC && epd_store_squeeze(q->s->store,
+	    q->s->page_bytes) > 0);
 	if (rc < 0)
 		return epd_seq_tier_why(why, rc);
 	if (old) {
@@ -232,7 +233,8 @@ epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
 	x = epd_store_index(q->s->store);
 	do
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
-	while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
+	while (rc == -ENOSPC && epd_store_squeeze(q->s->store,
+	    q->s->page_bytes) > 0);
 	if (rc == 0 && !epd_run_is_given(q->fresh))
 		epd_index_put(x, q->w->name, run,
 		    (uint32_t)q->s->shape.tokens, e, epd_run_count(q->fresh));

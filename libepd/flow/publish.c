@@ -27,7 +27,8 @@ copy_taken(struct epd_seq *q, const struct epd_taken *t, uint64_t as)
 	for (long i = 0; rc == 0 && i < t->n; i++) {
 		do
 			rc = epd_run_add(r, &page);
-		while (rc == -ENOSPC && epd_seq_squeeze(q) > 0);
+		while (rc == -ENOSPC && epd_store_squeeze(q->s->store,
+		    q->s->page_bytes) > 0);
 		if (rc == 0)
 			memcpy(page, epd_run_page(t->map, t->at + i),
 			    (size_t)shape.bytes);
