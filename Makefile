@@ -28,6 +28,9 @@ WIRE_CFLAGS := $(if $(RDMA),-DEPD_WITH_RDMA) $(if $(URING),-DEPD_WITH_URING) \
     $(if $(RDMA)$(URING),$(shell pkg-config --cflags $(RDMA) $(URING)))
 WIRE_LIBS := $(if $(RDMA)$(URING),$(shell pkg-config --libs $(RDMA) $(URING)))
 PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp
+# Opened at run time by who asks a service; its header alone is needed.
+CURL := $(shell pkg-config --exists libcurl && echo libcurl)
+$(B)/obj/libepd/base/http.o: PKG_CFLAGS += $(if $(CURL),-DEPD_WITH_CURL $(shell pkg-config --cflags libcurl))
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 # Each library loaded is a tenth of a millisecond: only those a program calls.
@@ -40,7 +43,7 @@ all:
 	@$(MAKE) --no-print-directory -j$(JOBS) commands
 
 # The library, one folder a room; ROOMS='base engine' builds a part.
-ROOMS = base engine page feature tree plan shard move tier flow serve
+ROOMS = base engine page feature tree dir plan shard move tier flow serve
 SRC := $(sort $(foreach r,$(ROOMS),$(wildcard libepd/$(r)/*.c libepd/$(r)/*/*.c)))
 OBJ := $(SRC:%.c=$(B)/obj/%.o)
 LIB = $(B)/libepd.a

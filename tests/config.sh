@@ -25,6 +25,7 @@ row rdma "$rdma" 'transport rdma is built' \
 	'OFF: transport rdma (libibverbs, librdmacm); tcp and shm are built'
 opt uring liburing 'transport io_uring is built' \
 	'transport io_uring'
+opt curl libcurl 'etcd and Mooncake Store can be asked' 'the directory in etcd, the tier mooncake_store'
 nvcc=$(command -v nvcc >/dev/null && nvcc --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 row cuda "${nvcc:-no}" 'the GPU plug-in' 'OFF: the GPU plug-in; the CPU engine is built'
 dnnl=no

@@ -13,7 +13,7 @@ check="$build bats jq procps util-linux strace mandoc bash-completion shellcheck
 # What epd-mount is built of, and left out without.
 mount='libfuse3-dev zlib1g-dev'
 # What two of the transports are built of.
-wire='libibverbs-dev librdmacm-dev liburing-dev'
+wire='libibverbs-dev librdmacm-dev liburing-dev libcurl4-openssl-dev'
 # The guest in which rdma is tested.
 guest='qemu-system-x86 busybox-static cpio kmod xz-utils ibverbs-providers'
 case $1 in

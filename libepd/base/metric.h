@@ -84,6 +84,29 @@
 	X(PLANS_COMPARED,     "transfer", "plans_compared") \
 	X(PLANS_DIFFER,       "transfer", "plans_differ") \
 	X(VIA_LINK_BYTES,     "transfer", "link_bytes") \
-	X(VIA_LINK_COUNT,     "transfer", "link_count")
+	X(VIA_LINK_COUNT,     "transfer", "link_count") \
+	X(OFFLOADS,           "tier",     "offload_count") \
+	X(OFFLOAD_NS,         "tier",     "offload_ns") \
+	X(OFFLOAD_BYTES,      "tier",     "offload_bytes") \
+	X(OFFLOAD_ABORTS,     "tier",     "offload_aborts") \
+	X(RESTORES,           "tier",     "restore_count") \
+	X(RESTORE_NS,         "tier",     "restore_ns") \
+	X(RESTORE_BYTES,      "tier",     "restore_bytes") \
+	X(RESTORE_PINS,       "tier",     "restore_local_pins") \
+	X(TIER_HITS,          "tier",     "tier_hits") \
+	X(TIER_MISSES,        "tier",     "tier_misses") \
+	X(TIER_ERRORS,        "tier",     "tier_errors") \
+	X(TIER_CORRUPT,       "tier",     "tier_corrupt") \
+	X(EVICT_RUNS,         "tier",     "evicted_runs") \
+	X(EVICT_BYTES,        "tier",     "evicted_bytes") \
+	X(PREFETCHED,         "tier",     "prefetched_runs") \
+	X(DIR_LOOKUPS,        "directory", "lookups") \
+	X(DIR_HITS,           "directory", "hits") \
+	X(DIR_STALE,          "directory", "stale_hints") \
+	X(DIR_UNFRESH,        "directory", "not_fresh") \
+	X(DIR_ERRORS,         "directory", "errors") \
+	X(DIR_AWAY,           "directory", "times_away") \
+	X(DIR_AGE_MAX_NS,     "directory", "staleness_max_ns") \
+	X(DIR_FENCED,         "directory", "stale_owner_refused")
 
 #endif

@@ -59,7 +59,7 @@ page() {
 
 @test "every configuration key is in epd.yaml(5), with its default" {
 	sed -n 's/^	X("\([a-z]*\)", *"\([a-z_]*\)", *\(.\), *[a-z_]*, *\([^,]*\),.*/\1 \2 \3 \4/p' \
-		"$root/libepd/base/config.h" >keys
+		"$root/libepd/base/config_keys.h" >keys
 	[ "$(wc -l <keys)" -gt 40 ]
 	while read -r section key kind default; do
 		case $kind$default in
