@@ -288,6 +288,31 @@ TEST(killed_said_once_and_begun_again)
 	seat_close(&b);
 }
 
+/* With nothing to tell there is nothing to do: a second of it is a few ms of work. */
+TEST(one_that_serves_nobody_rests_when_etcd_is_back)
+{
+	struct epd_hint h = hint_of(EPD_HINT_PAGE, 13);
+	struct timespec t0, t1;
+	struct seat s;
+
+	seat_set(&s, 1, "rests");
+	s.o.self.address[0] = '\0';
+	CHECK_INT(seat_open(&s), 0);
+	CHECK_INT(epd_dir_put(s.d, &h, in_ms(1000), &s.why), 0);
+	etcd_kill();
+	CHECK_INT(away_till(&s, 1, 5000), 1);
+	CHECK_INT(etcd_run(), 0);
+	CHECK_INT(away_till(&s, 0, 15000), 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t0);
+	epd_clock_sleep_ns(1000 * MS);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
+	CHECK((t1.tv_sec - t0.tv_sec) * 1000 +
+	    (t1.tv_nsec - t0.tv_nsec) / 1000000 < 250);
+	CHECK_INT(epd_dir_remove(s.d, EPD_HINT_PAGE, h.key, in_ms(1000),
+	    &s.why), 0);
+	seat_close(&s);
+}
+
 /* Stopped for longer than a lease: the node's hints go, and come again. */
 TEST(a_lease_that_was_lost_is_granted_anew)
 {
@@ -318,11 +343,102 @@ TEST(a_lease_that_was_lost_is_granted_anew)
 	seat_close(&b);
 }
 
-/*
- * While the watch's connection stands still the history it would go on from is
- * compacted away.
- */
+/* By the proxy: before the first watch is asked for, its revision is compacted away. */
+static _Atomic int watches, cancelled;
+
+static int
+relay(int fd, const struct service_ask *a)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	char part[4096];
+	int there = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ssize_t n;
+
+	to.sin_port = htons((uint16_t)etcd.port);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (connect(there, (struct sockaddr *)&to, sizeof to))
+		goto out;
+	snprintf(part, sizeof part, "POST %s HTTP/1.1\r\nHost: etcd\r\n"
+	    "Content-Length: %zu\r\n\r\n", a->path, a->n);
+	service_say(there, part);
+	service_put(there, a->body, a->n);
+	for (int i = 0; i < 3000; i++) {
+		struct pollfd p[2] = { { there, POLLIN, 0 },
+			{ fd, POLLRDHUP, 0 } };
+
+		if (poll(p, 2, 10) > 0 && p[1].revents)
+			break;
+		if (!p[0].revents)
+			continue;
+		n = recv(there, part, sizeof part - 1, 0);
+		if (n <= 0 || service_put(fd, part, (size_t)n))
+			break;
+		part[n] = '\0';
+		cancelled += strstr(part, "compact_revision") != NULL;
+	}
+out:
+	close(there);
+	return -1;
+}
+
+static int
+proxy(struct service *s, int fd, const struct service_ask *a)
+{
+	char text[65536];
+	long status;
+
+	(void)s;
+	if (!strcmp(a->path, "/v3/watch")) {
+		for (int i = 0; !watches && i < 3; i++)
+			etcd_ask("POST", "/v3/kv/put",
+			    "{\"key\":\"Zm9v\",\"value\":\"Zm9v\"}", text,
+			    sizeof text);
+		if (!watches++) {
+			char body[128], *r = strstr(text, "\"revision\":\"");
+
+			snprintf(body, sizeof body, "{\"revision\":\"%ld\"}",
+			    r ? atol(r + 12) : 1);
+			etcd_ask("POST", "/v3/kv/compaction", body, NULL, 0);
+		}
+		return relay(fd, a);
+	}
+	status = etcd_ask(a->method, a->path, a->body, text, sizeof text);
+	return status < 0 ? -1 :
+	    service_reply(fd, (int)status, text, strlen(text));
+}
+
 TEST(a_compacted_watch_is_begun_anew)
+{
+	struct epd_hint out[2], h = hint_of(EPD_HINT_PAGE, 12);
+	struct service between;
+	struct seat a, b;
+
+	seat_set(&a, 1, "compacted");
+	seat_set(&b, 2, "compacted");
+	snprintf(b.c.directory_endpoints, EPD_CONFIG_STR, "http://127.0.0.1:%d",
+	    service_begin(&between, 0, proxy, NULL));
+	CHECK_INT(seat_open(&a), 0);
+	CHECK_INT(seat_open(&b), 0);
+	for (int i = 0; i < 1000 && watches < 2; i++) {
+		CHECK(find_till(&b, EPD_HINT_PAGE, 12, 0, out, 2, 0) >= 0);
+		epd_clock_sleep_ns(5 * MS);
+	}
+	CHECK(cancelled > 0);
+	CHECK(watches >= 2);
+	CHECK_INT(epd_dir_put(a.d, &h, in_ms(5000), &a.why), 0);
+	CHECK_INT(find_till(&b, EPD_HINT_PAGE, 12, 1, out, 2, 5000), 1);
+	/* By the watch alone: a call has no time to ask. */
+	epd_clock_sleep_ns(1000 * MS);
+	CHECK_INT(epd_dir_find(b.d, EPD_HINT_PAGE, h.key, 0, out, 2, 0, &b.why),
+	    1);
+	CHECK_INT(b.gone, 0);
+	seat_close(&a);
+	seat_close(&b);
+	service_end(&between);
+}
+
+/* All that was is compacted, again and again, and etcd begins anew on what is left. */
+TEST(history_is_compacted_away_under_a_watch)
 {
 	struct epd_hint out[2], h = hint_of(EPD_HINT_PAGE, 10);
 	char text[512], body[128], *r;
