@@ -129,7 +129,7 @@ warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
 	    for f in $(SRC) $(wildcard cmd/*.c transport/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/rxe/*.c tests/fuzz/*.c) \
 	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
-	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
+	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CURL_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
 lint:
 	@tests/lint/arrows.sh
