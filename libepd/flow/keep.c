@@ -28,6 +28,7 @@
 #include "flow/draft.h"
 #include "flow/handoff.h"
 #include "flow/litter.h"
+#include "flow/tiers.h"
 #include "page/page.h"
 
 enum {
@@ -69,6 +70,7 @@ freed(void *arg, uint64_t run)
 
 	if (f->w->runs >= 0)
 		(void)take(f, run);
+	epd_workflow_drop(f->w, run);
 }
 
 /* ---- gc ---- */

@@ -42,10 +42,17 @@
 	X(OFFLOADING, OFFLOADED, OFFLOAD, OURS, "all is in the tier: it rests") \
 	X(OFFLOADING, RESTORING, RESTORE, R, "resume while still moving out") \
 	X(OFFLOADED, RESTORING, RESTORE, OURS, "resume after resting") \
+	X(RESTORING, RESTORING, RESTORE, OURS, "who restored it died; another goes on") \
 	X(RESTORING, ACTIVE, RESTORE, R, "its pages are back") \
+	X(RESTORING, FREE, RELEASE, OURS, "released while its pages come back") \
 	X(OFFLOADING, ABORTED, ABORT, OURS, "moving out failed beyond repair") \
 	X(OFFLOADING, FREE, RELEASE, OURS, "released while moving out") \
 	X(OFFLOADED, FREE, RELEASE, OURS, "released at rest: pages EVICTED to FREED") \
+	X(OFFLOADED, ABORTED, ABORT, OURS, "by command, at rest") \
+	X(ACTIVE, ACTIVE, WAIT, OURS, "it waits for a tool, or does no more") \
+	X(SHARED, SHARED, WAIT, OURS, "a branch waits") \
+	X(OFFLOADING, OFFLOADING, WAIT, OURS, "the wait was told of late, or is over") \
+	X(OFFLOADED, OFFLOADED, WAIT, OURS, "the same at rest") \
 	X(ACTIVE, SUSPECT, SUSPECT, OURS, "worker crash; image or model out of reach") \
 	X(SHARED, SUSPECT, SUSPECT, OURS, "sharing does not protect from a crash") \
 	X(SUSPECT, ACTIVE, RESTORE, OURS, "what was out of reach is back") \

@@ -20,6 +20,8 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "tier/index.h"
+#include "tier/lower.h"
+#include "tier/nvme.h"
 
 struct epd_memory;
 
