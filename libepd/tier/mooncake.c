@@ -197,7 +197,6 @@ mooncake_get(struct epd_lower *l, const struct epd_lot *lot,
 	long asked = 0, came = 0;
 	int rc;
 
-	memset(had, 0, (size_t)lot->n);
 	for (long i = 0; i < lot->n; i++)
 		asked += out[i] != NULL;
 	rc = begin(&e, l, lot, deadline_ns, why);

@@ -93,6 +93,7 @@ moon_get(struct epd_lower *t, struct moon_lot *l, uint64_t ms)
 
 	for (long i = 0; i < l->lot.n; i++)
 		memset(l->out[i], 0xa5, bytes);
+	memset(l->had, 0, sizeof l->had);
 	why.text[0] = '\0';
 	n = epd_lower_ops(t)->get(t, &l->lot, l->out, l->had, moon_in(ms),
 	    &why);

@@ -317,13 +317,18 @@ TEST(what_was_put_comes_back_and_is_not_sent_twice)
 	CHECK_INT(moon_get(tier, &lot, 5000), 20);
 	/* Of pages that nobody asks for nothing is read or counted. */
 	store.gets = 0;
+	memset(lot.had, 0, sizeof lot.had);
 	for (int i = 0; i < 20; i += 2) {
 		free(lot.out[i]);
 		lot.out[i] = NULL;
+		lot.had[i] = i % 4 == 0;
 	}
 	CHECK_INT(epd_lower_ops(tier)->get(tier, &lot.lot, lot.out, lot.had,
 	    moon_in(5000), &why), 10);
 	CHECK_INT(store.gets, 10);
+	/* What is said of them stays as it was. */
+	for (int i = 0; i < 20; i++)
+		CHECK_INT(lot.had[i], i % 2 || i % 4 == 0);
 	CHECK_INT(COUNTED(HITS), 30);
 	CHECK_INT(COUNTED(MISSES), 0);
 	CHECK(strstr(moon_said, "way=rest"));
