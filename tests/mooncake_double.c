@@ -1,7 +1,8 @@
 /*
- * mooncake_double.c - the functions of a Mooncake Store's C library over a table in
- * memory, as far as the tier calls them; built as a library of its own, with the names
- * and forms of the real one's store_c.h.  A test steers it by double_of().
+ * mooncake_double.c - the functions of a Mooncake Store's C library over a
+ * table in memory, as far as the tier calls them; built as a library of its
+ * own, with the names and forms of the real one's store_c.h.  A test steers it
+ * by double_of().
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,7 @@
-/* mooncake_double.h - how a test steers the library that stands in for Mooncake's. */
+/*
+ * mooncake_double.h - how a test steers the library that stands in for
+ * Mooncake's.
+ */
 #ifndef TESTS_MOONCAKE_DOUBLE_H
 #define TESTS_MOONCAKE_DOUBLE_H
 

@@ -1,11 +1,12 @@
 /*
- * mooncake.c - which way the store is asked, when it is passed over, and what is
- * counted, whichever way that was.
+ * mooncake.c - which way the store is asked, when it is passed over, and what
+ * is counted, whichever way that was.
  *
- * 1. Each page that get was asked for is one hit or one miss.  A miss that is not for
- *    want of the object is an error or corrupt as well.
+ * 1. Each page that get was asked for is one hit or one miss.  A miss that is
+ *    not for want of the object is an error or corrupt as well.
  * 2. A failure is the store's only if it refused, or had a page's whole time.
- * 3. has renews nothing: it asks the master's HTTP, in the one way that takes no lease.
+ * 3. has renews nothing: it asks the master's HTTP, in the one way that takes
+ *    no lease.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -62,7 +63,10 @@ epd_mooncake_failed(struct epd_mooncake *m, const struct epd_why *said)
 		return;
 	m->away_ns = !m->away_ns ? AWAY_LEAST :
 	    m->away_ns < AWAY_MOST / 2 ? 2 * m->away_ns : AWAY_MOST;
-	/* Without chance all who lost it come back together, and no more than that. */
+	/*
+	 * Without chance all who lost it come back together, and no more than
+	 * that.
+	 */
 	if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
 		chance = 0;
 	m->away_till = epd_clock_boot_ns() + m->away_ns / 2 +
@@ -220,7 +224,8 @@ mooncake_has(struct epd_lower *l, const struct epd_lot *lot,
 
 	if (!e.m->admin_url)
 		return epd_why(why, EPD_EUNSUPPORTED, "the Mooncake Store's "
-		    "master is not set; asked otherwise it would prolong leases");
+		    "master is not set; asked otherwise it would prolong "
+		    "leases");
 	return epd_mooncake_seen(&e, NULL);
 }
 

@@ -43,7 +43,7 @@ struct epd_errand {
 	uint64_t deadline_ns;
 	struct epd_why *why;
 	int rc;				/* the first failure */
-	long answered;			/* pages of which the store said something */
+	long answered;			/* pages that the store spoke of */
 };
 
 /* mooncake_text.c */
@@ -74,12 +74,14 @@ void epd_errand_corrupt(struct epd_errand *e, const char *key,
 int epd_mooncake_open_object(struct epd_errand *e, long i, void *out,
     void *in, size_t n, struct epd_why *why);
 
-/* mooncake_seen.c: how many the master says it has; seen (may be NULL) by page. */
+/*
+ * mooncake_seen.c: how many the master says it has; seen (may be NULL) by page.
+ */
 long epd_mooncake_seen(struct epd_errand *e, uint8_t *seen);
 
 /*
- * mooncake_rest.c and mooncake_native.c; had[i] as lower.h has it.  get: pages that
- * came; the errand's rc where some could not be asked for.
+ * mooncake_rest.c and mooncake_native.c; had[i] as lower.h has it.  get: pages
+ * that came; the errand's rc where some could not be asked for.
  */
 int epd_rest_put(struct epd_errand *e, const void *const *page);
 long epd_rest_get(struct epd_errand *e, void *const *out, uint8_t *had);

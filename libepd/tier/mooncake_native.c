@@ -1,8 +1,8 @@
 /*
  * mooncake_native.c - the store by its C library.
  *
- * Pages go m->most at a time, from and into a room that is registered once: objects are
- * packed where they are sent from, and opened where they came to.
+ * Pages go m->most at a time, from and into a room that is registered once:
+ * objects are packed where they are sent from, and opened where they came to.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +26,7 @@ struct batch {
 
 struct epd_native {
 	struct epd_worker *w;
-	size_t slot;			/* bytes that each page has of the room */
+	size_t slot;			/* bytes of the room, each page */
 };
 
 static uint8_t *
@@ -35,7 +35,10 @@ room_of(const struct batch *b, int k)
 	return b->w->room + (size_t)k * b->e->m->native->slot;
 }
 
-/* All of a batch's pages failed together, whole: though they had all their time. */
+/*
+ * All of a batch's pages failed together, whole: though they had all their
+ * time.
+ */
 static int
 failed(struct batch *b, int rc, int whole, const char *what)
 {
@@ -93,7 +96,9 @@ begin(struct batch *b, struct epd_errand *e)
 	return rc;
 }
 
-/* The next pages that are asked for; 0: there are no more, or it is too late. */
+/*
+ * The next pages that are asked for; 0: there are no more, or it is too late.
+ */
 static int
 more(struct batch *b, long *next, void *const *out)
 {
@@ -113,7 +118,10 @@ more(struct batch *b, long *next, void *const *out)
 	return !epd_mooncake_away(e->m, NULL);
 }
 
-/* The object that came for the kth: 0, -ENOENT, or EPD_ECORRUPT; else it failed. */
+/*
+ * The object that came for the kth: 0, -ENOENT, or EPD_ECORRUPT; else it
+ * failed.
+ */
 static int
 take(struct batch *b, int k, void *out)
 {

@@ -1,15 +1,16 @@
 /*
  * mooncake_rest.c - the store by its REST service.
  *
- * 1. A page is one slot from its first question to its last, so that no more than
- *    m->most are asked for at once and no memory but theirs is used.
- * 2. Each question ends by a page's time or the call's end; when a call returns, none
- *    is under way.
- * 3. Put: look; what is whole stays, what is something else is removed, what is absent
- *    is sent.  The service answers a put under a key that is taken as if it had been
- *    done, so that only looking tells.
- * 4. The service tells neither why it removes nothing (no object, a lease on it) nor
- *    why it takes nothing.  That the master is there was seen by the look before.
+ * 1. A page is one slot from its first question to its last, so that no more
+ *    than m->most are asked for at once and no memory but theirs is used.
+ * 2. Each question ends by a page's time or the call's end; when a call
+ *    returns, none is under way.
+ * 3. Put: look; what is whole stays, what is something else is removed, what is
+ *    absent is sent.  The service answers a put under a key that is taken as if
+ *    it had been done, so that only looking tells.
+ * 4. The service tells neither why it removes nothing (no object, a lease on
+ *    it) nor why it takes nothing.  That the master is there was seen by the
+ *    look before.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ struct slot {
 	long page;
 	enum step step;
 	int whole;			/* it has a page's whole time */
-	int bad, refused;		/* seen to be something else; not removed */
+	int bad, refused;		/* something else; not removed */
 	struct epd_buf body;
 	char key[EPD_MOONCAKE_KEY];
 };
@@ -45,7 +46,7 @@ struct talk {
 	    struct epd_http_done *d);
 	const void *const *in;
 	void *const *out;
-	uint8_t *had;			/* put: pages that wait for a lease to end */
+	uint8_t *had;			/* put: what waits for a lease to end */
 	long waiting, came, there;
 	void *room;			/* for a page that is only looked at */
 	int under_way, over;
@@ -164,7 +165,9 @@ take(struct talk *t, struct slot *s, struct epd_http_done *d, void *out)
 	return rc;
 }
 
-/* A put is all or nothing: what has begun is waited for, and no more is begun. */
+/*
+ * A put is all or nothing: what has begun is waited for, and no more is begun.
+ */
 static int
 is_over(const struct talk *t)
 {
@@ -211,7 +214,10 @@ goes_on(struct talk *t)
 		    "has not answered for all pages in time");
 		return 0;
 	}
-	/* Who has failed once is tried with one, so that it costs one page's time. */
+	/*
+	 * Who has failed once is tried with one, so that it costs one page's
+	 * time.
+	 */
 	return !(t->e->m->failures && t->under_way) &&
 	    !epd_mooncake_away(t->e->m, NULL);
 }
@@ -241,7 +247,7 @@ run(struct talk *t)
 			break;
 		rc = epd_http_wait(e->m->rest, &d, UINT64_MAX,
 		    e->rc ? NULL : e->why);
-		if (rc) {	/* called off: nothing is to be left under way */
+		if (rc) {	/* called off: nothing is left under way */
 			epd_errand_failed(e, rc, "%s", epd_strerror(rc));
 			epd_http_close(e->m->rest);
 			e->m->rest = NULL;
@@ -429,8 +435,8 @@ exist_next(struct talk *t, struct slot *s, struct epd_http_done *d)
 }
 
 /*
- * Each page is there now: what is put may be evicted at once, and nobody is told.  The
- * master is asked where it can be; exist gives each a lease.
+ * Each page is there now: what is put may be evicted at once, and nobody is
+ * told.  The master is asked where it can be; exist gives each a lease.
  */
 static void
 look_again(struct talk *t)

@@ -1,10 +1,11 @@
 /*
  * mooncake_seen.c - what the master says is there.
  *
- * GET /batch_query_keys?keys=K,K,... of its HTTP.  /query_key, which asks for one, and
- * the REST service's exist each give the key a lease, so that who only looks would keep
- * the store from evicting (tried with 0.3.13: a key that was queried so cannot be
- * removed until the lease is over; one that was queried in a batch can).
+ * GET /batch_query_keys?keys=K,K,... of its HTTP.  /query_key, which asks for
+ * one, and the REST service's exist each give the key a lease, so that who only
+ * looks would keep the store from evicting (tried with 0.3.13: a key that was
+ * queried so cannot be removed until the lease is over; one that was queried in
+ * a batch can).
  */
 #include <errno.h>
 #include <string.h>

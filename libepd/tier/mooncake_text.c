@@ -5,8 +5,8 @@
  *	epd1-NAME-SUM-kKEY			the same, sealed by a key
  *	epd1-NAME-SUM[-kKEY]-STORE-WORKFLOW	a page that was given
  *
- * Base64 as RFC 4648 has it, section 4, with its padding and nothing else: a text that
- * another writer could have made is none of ours.
+ * Base64 as RFC 4648 has it, section 4, with its padding and nothing else: a
+ * text that another writer could have made is none of ours.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,7 +87,8 @@ epd_base64_unpack(void *out, const char *text, size_t n)
 		    c = value[s[2]], d = value[s[3]];
 
 		seen |= (uint8_t)(a | b | c | d);
-		v = (uint32_t)a << 18 | (uint32_t)b << 12 | (uint32_t)c << 6 | d;
+		v = (uint32_t)a << 18 | (uint32_t)b << 12 |
+		    (uint32_t)c << 6 | d;
 		p[0] = (uint8_t)(v >> 16);
 		p[1] = (uint8_t)(v >> 8);
 		p[2] = (uint8_t)v;

@@ -1,14 +1,15 @@
 /*
  * mooncake_worker.c - the library's calls, and who waits for them.
  *
- * 1. in->job says whose the worker is: the thread's while there is one, else the
- *    caller's.
- * 2. The thread frees all if it was left, else whoever closes does.  The library's
- *    handle is the thread's alone.
- * 3. The library stays loaded once it is: its threads do not end with its handle.
+ * 1. in->job says whose the worker is: the thread's while there is one, else
+ *    the caller's.
+ * 2. The thread frees all if it was left, else whoever closes does.  The
+ *    library's handle is the thread's alone.
+ * 3. The library stays loaded once it is: its threads do not end with its
+ *    handle.
  *
- * What a put is to be pinned by is a struct of the library's that has had three forms,
- * none of which says which it is:
+ * What a put is to be pinned by is a struct of the library's that has had three
+ * forms, none of which says which it is:
  *
  *	offset	first		then		now
  *	 0	replicas	replicas	replicas
@@ -17,8 +18,9 @@
  *	16	segments, and how many
  *	32					what of the soft pin
  *
- * A hard pin is told by 8 and 12, which is the most that each form has.  Where a soft
- * pin is told must be found out: only the last refuses what it does not know at 32.
+ * A hard pin is told by 8 and 12, which is the most that each form has.  Where
+ * a soft pin is told must be found out: only the last refuses what it does not
+ * know at 32.
  */
 #include <dlfcn.h>
 #include <errno.h>

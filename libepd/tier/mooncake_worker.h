@@ -1,7 +1,7 @@
 /*
- * mooncake_worker.h - a thread that calls the Mooncake Store's C library, whose calls
- * have no deadline: one that does not come back is left, with all that it was given,
- * and nothing is asked until it does.  Not for outsiders.
+ * mooncake_worker.h - a thread that calls the Mooncake Store's C library, whose
+ * calls have no deadline: one that does not come back is left, with all that it
+ * was given, and nothing is asked until it does.  Not for outsiders.
  */
 #ifndef EPD_TIER_MOONCAKE_WORKER_H
 #define EPD_TIER_MOONCAKE_WORKER_H
@@ -15,7 +15,7 @@ enum { EPD_WORKER_KEYS = 64 };
 enum epd_worker_job {
 	EPD_WORKER_NOTHING,
 	EPD_WORKER_SETUP,
-	EPD_WORKER_ROOM,	/* `want` bytes, registered; what was there goes */
+	EPD_WORKER_ROOM,	/* `want` bytes, registered, for those before */
 	EPD_WORKER_GET,		/* result: bytes, or what went wrong */
 	EPD_WORKER_PUT,		/* result: 0, or what went wrong */
 	EPD_WORKER_EXIST,	/* result: 1, 0, or what went wrong */
@@ -24,7 +24,10 @@ enum epd_worker_job {
 };
 
 struct epd_worker {
-	/* What is asked and what was answered: touched only while it is not busy. */
+	/*
+	 * What is asked and what was answered: touched only while it is not
+	 * busy.
+	 */
 	int n;
 	char key[EPD_WORKER_KEYS][EPD_MOONCAKE_KEY];
 	void *buffer[EPD_WORKER_KEYS];	/* within room */
@@ -37,8 +40,9 @@ struct epd_worker {
 };
 
 /*
- * Load the library and begin with it.  Fails: EPD_EUNSUPPORTED (it is not here, or not
- * the one that is known), EPD_EPEER (it does not reach the master), EPD_ETIMEOUT.
+ * Load the library and begin with it.  Fails: EPD_EUNSUPPORTED (it is not here,
+ * or not the one that is known), EPD_EPEER (it does not reach the master),
+ * EPD_ETIMEOUT.
  */
 int epd_worker_open(struct epd_worker **out, const struct epd_mooncake *m,
     uint64_t deadline_ns, struct epd_why *why);
@@ -46,7 +50,9 @@ int epd_worker_open(struct epd_worker **out, const struct epd_mooncake *m,
 void epd_worker_close(struct epd_worker *w);
 /* 0, or EPD_EPEER: what was asked before is still under way. */
 int epd_worker_is_busy(struct epd_worker *w);
-/* EPD_ETIMEOUT: it goes on.  EPD_EPEER: the call failed as a whole.  -ENOMEM. */
+/*
+ * EPD_ETIMEOUT: it goes on.  EPD_EPEER: the call failed as a whole.  -ENOMEM.
+ */
 int epd_worker_ask(struct epd_worker *w, enum epd_worker_job job,
     uint64_t deadline_ns);
 

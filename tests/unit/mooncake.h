@@ -133,7 +133,9 @@ moon_close(struct epd_lower *t)
 		epd_lower_ops(t)->close(t);
 }
 
-/* What options have unless a test says else; counters in a file of scratch's. */
+/*
+ * What options have unless a test says else; counters in a file of scratch's.
+ */
 static struct epd_metrics *moon_metrics;
 static int moon_dir = -1;
 static char moon_said[1 << 16];		/* of the debug log */
@@ -177,7 +179,9 @@ moon_end(void)
 	moon_dir = -1;
 }
 
-/* A failed check ends a test by way of its `out`, and tells what the tier said. */
+/*
+ * A failed check ends a test by way of its `out`, and tells what the tier said.
+ */
 #undef CHECK_FAIL
 #define CHECK_FAIL(...) do { \
 	printf("# %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); \

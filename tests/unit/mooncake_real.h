@@ -1,6 +1,6 @@
 /*
- * mooncake_real.h - the service itself: its master and REST service, in a network of
- * this process's own, in which nobody listens or is listened to.
+ * mooncake_real.h - the service itself: its master and REST service, in a
+ * network of this process's own, in which nobody listens or is listened to.
  */
 #ifndef TESTS_MOONCAKE_REAL_H
 #define TESTS_MOONCAKE_REAL_H

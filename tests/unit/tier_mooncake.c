@@ -371,7 +371,7 @@ TEST(a_lie_is_a_miss)
 
 		moon_close(tier);
 		CHECK_INT(open_tier(&o), 0);
-		store.lie = lie;
+		store.lie = (enum lie)lie;
 		n = moon_get(tier, &lot, 5000);
 		printf("# %s: %ld (%s)\n", lies[lie], n, why.text);
 		CHECK_INT(n, lie == RAW ? 4 : fails ? EPD_EPEER : 0);
@@ -388,7 +388,10 @@ out:
 	end();
 }
 
-/* Where a page was seen to be something else, put does not take it for the page. */
+/*
+ * Where a page was seen to be something else, put does not take it for the
+ * page.
+ */
 TEST(something_else_under_a_key_goes_first)
 {
 	CHECK(!begin(3, 4096));

@@ -1,4 +1,7 @@
-/* tier_mooncake_library - pages in a store that its C library reaches: a stand-in. */
+/*
+ * tier_mooncake_library - pages in a store that its C library reaches: a
+ * stand-in.
+ */
 #include <dlfcn.h>
 
 #include "tests/mooncake_double.h"
@@ -152,8 +155,8 @@ TEST(pins_are_told_whatever_form_they_have)
 		CHECK_INT(library.of()->soft, seen[i].soft);
 		CHECK_INT(library.of()->hard, seen[i].hard);
 		/* What was put to find out is not left there. */
-		CHECK_INT(library.get("epd1-pin-5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
-		    (char[8]){ 0 }, 8), 0);
+		CHECK_INT(library.get("epd1-pin-5a5a5a5a5a5a5a5a"
+		    "5a5a5a5a5a5a5a5a", (char[8]){ 0 }, 8), 0);
 	}
 out:
 	end();

@@ -1,4 +1,7 @@
-/* tier_mooncake_real - pages in a real Mooncake Store, killed, stopped and full. */
+/*
+ * tier_mooncake_real - pages in a real Mooncake Store, killed, stopped and
+ * full.
+ */
 #include <pthread.h>
 
 #include "tests/unit/mooncake_real.h"
@@ -136,7 +139,9 @@ out:
 	end();
 }
 
-/* A key that was only looked at can be removed, which one with a lease cannot. */
+/*
+ * A key that was only looked at can be removed, which one with a lease cannot.
+ */
 TEST(kind24_neither_has_nor_put_takes_a_lease)
 {
 	char path[EPD_MOONCAKE_KEY + 32];
@@ -189,7 +194,10 @@ put_raw(const char *key, const char *value)
 	return real_ask(REAL_URL, "PUT", "/api/put", body, NULL);
 }
 
-/* It is seen by who reads it, and by who puts, and is out of the way in the end. */
+/*
+ * It is seen by who reads it, and by who puts, and is out of the way in the
+ * end.
+ */
 TEST(what_lies_under_a_pages_key_is_removed)
 {
 	REAL(1000, 64);
