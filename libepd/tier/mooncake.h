@@ -37,7 +37,7 @@ struct epd_mooncake_options {
 	 */
 	const char *admin;
 	const char *library;	/* NULL: libmooncake_store.so */
-	const char *host;	/* this node's, for the library; NULL: 127.0.0.1 */
+	const char *host;	/* of this node; NULL: 127.0.0.1 */
 	int most;		/* pages under way at once, 1 to 64 */
 	uint64_t page_ns;	/* a page may take, from when it is asked for */
 	struct epd_span key;	/* seals objects; another finds none of them */

@@ -1,6 +1,7 @@
 /*
- * tier_mooncake.c - what a Mooncake Store gives for a page: base64 that reads is the
- * only text for its bytes, and no object that was not made for the page is taken.
+ * tier_mooncake.c - what a Mooncake Store gives for a page: base64 that reads
+ * is the only text for its bytes, and no object that was not made for the page
+ * is taken.
  */
 #include <stdlib.h>
 #include <string.h>
