@@ -127,20 +127,31 @@ epd_errand_corrupt(struct epd_errand *e, const char *key,
 }
 
 int
-epd_mooncake_open_object(struct epd_errand *e, long i, void *out, void *in,
-    size_t n, struct epd_why *why)
+epd_mooncake_open_object(struct epd_errand *e, long i, void *out,
+    const void *in, size_t n, struct epd_why *why)
 {
 	const struct epd_span key = epd_span(e->m->key.p, e->m->key.n);
-	int64_t bytes = (int64_t)n;
+	struct epd_buf *b = epd_mooncake_object(e->m);
+	int rc;
 
 	/* By the C library it lies there as it is, by REST as text. */
-	if (n < EPD_OBJECT_HEAD ||
-	    epd_object_bytes(in, &e->lot->shape) != bytes) {
-		bytes = epd_base64_unpack(in, in, n);
-		if (bytes < 0)
-			return epd_why(why, EPD_ECORRUPT, "no page's object");
-	}
-	return epd_object_unpack(out, e->lot, i, in, (size_t)bytes, key, why);
+	if (n >= EPD_OBJECT_HEAD &&
+	    epd_object_bytes(in, &e->lot->shape) == (int64_t)n)
+		return epd_object_unpack(out, e->lot, i, in, n, key, why);
+	rc = epd_base64_unpack(b, epd_span(in, n));
+	if (rc)
+		return epd_why(why, rc == -ENOMEM ? rc : EPD_ECORRUPT,
+		    "no page's object");
+	return epd_object_unpack(out, e->lot, i, b->p, b->n, key, why);
+}
+
+struct epd_buf *
+epd_mooncake_object(struct epd_mooncake *m)
+{
+	if (m->object.failed)
+		epd_buf_free(&m->object);
+	m->object.n = 0;
+	return &m->object;
 }
 
 /* Which way; it is looked for once. */

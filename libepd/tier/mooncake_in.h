@@ -2,6 +2,7 @@
 #ifndef EPD_TIER_MOONCAKE_IN_H
 #define EPD_TIER_MOONCAKE_IN_H
 
+#include "base/base64.h"
 #include "base/http.h"
 #include "tier/mooncake.h"
 #include "tier/object.h"
@@ -27,7 +28,7 @@ struct epd_mooncake {
 	enum epd_mooncake_way way;
 	struct epd_http *rest, *admin;
 	struct epd_native *native;
-	struct epd_buf object;		/* one, between packing and base64 */
+	struct epd_buf object;		/* one, beside its base64 */
 
 	int failures;			/* in a row */
 	uint64_t away_ns, away_till;
@@ -46,13 +47,9 @@ struct epd_errand {
 	long answered;			/* pages that the store spoke of */
 };
 
-/* mooncake_text.c */
+/* mooncake_key.c */
 void epd_mooncake_key(const struct epd_mooncake *m, const struct epd_lot *lot,
     long i, char out[EPD_MOONCAKE_KEY]);
-size_t epd_base64_bytes(size_t n);	/* what n bytes become */
-void epd_base64_pack(char *out, const void *p, size_t n);
-/* The bytes, or EPD_EFORMAT.  out may be where it lies. */
-int64_t epd_base64_unpack(void *out, const char *s, size_t n);
 
 /* mooncake.c */
 /* Note the first failure of an errand; rc. */
@@ -70,9 +67,12 @@ void epd_mooncake_bad(struct epd_mooncake *m, const char *key, int is);
 void epd_errand_corrupt(struct epd_errand *e, const char *key,
     const struct epd_why *said);
 
-/* The page, from an object that came by either way; in is changed. */
+/* The page, from an object that came by either way. */
 int epd_mooncake_open_object(struct epd_errand *e, long i, void *out,
-    void *in, size_t n, struct epd_why *why);
+    const void *in, size_t n, struct epd_why *why);
+
+/* The buffer for one object, empty. */
+struct epd_buf *epd_mooncake_object(struct epd_mooncake *m);
 
 /*
  * mooncake_seen.c: how many the master says it has; seen (may be NULL) by page.

@@ -60,13 +60,11 @@ send_body(struct talk *t, struct slot *s)
 	struct epd_mooncake *m = t->e->m;
 	const struct epd_span key = epd_span(m->key.p, m->key.n);
 	const size_t bound = epd_object_bound(&lot->shape);
+	struct epd_buf *object = epd_mooncake_object(m);
+	void *p = epd_buf_add(object, bound);
 	int64_t n;
-	void *p;
 
-	if (m->object.failed)
-		epd_buf_free(&m->object);
-	m->object.n = 0;
-	if (!(p = epd_buf_add(&m->object, bound)))
+	if (!p)
 		return -ENOMEM;
 	n = epd_object_pack(p, lot, s->page, t->in[s->page], m->level, key);
 	if (n < 0)
@@ -76,9 +74,7 @@ send_body(struct talk *t, struct slot *s)
 		    "than the Mooncake Store's REST service takes");
 	s->body.n = 0;
 	epd_buf_fmt(&s->body, "{\"key\":\"%s\",\"value\":\"", s->key);
-	p = epd_buf_add(&s->body, epd_base64_bytes((size_t)n));
-	if (p)
-		epd_base64_pack(p, m->object.p, (size_t)n);
+	epd_base64_pack(&s->body, epd_span(object->p, (size_t)n));
 	epd_buf_str(&s->body, "\"}");
 	return s->body.failed ? -ENOMEM : 0;
 }

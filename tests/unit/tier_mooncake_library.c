@@ -115,17 +115,19 @@ out:
 
 TEST(what_rest_has_put_is_read)
 {
-	char object[8192], text[16384];
+	struct epd_buf text = { 0 };
+	char object[8192];
 	size_t n;
 
 	CHECK(!begin(1, 4096));
 	CHECK_INT(moon_put(tier, &lot, 5000), 0);
 	n = library.get(moon_key(tier, &lot, 0), object, sizeof object);
 	CHECK(n > EPD_OBJECT_HEAD);
-	epd_base64_pack(text, object, n);
-	library.set(moon_key(tier, &lot, 0), text, epd_base64_bytes(n));
+	epd_base64_pack(&text, epd_span(object, n));
+	library.set(moon_key(tier, &lot, 0), text.p, text.n);
 	CHECK_INT(moon_get(tier, &lot, 5000), 1);
 out:
+	epd_buf_free(&text);
 	end();
 }
 
