@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/key.h"
 #include "base/stop.h"
 #include "flow/room.h"
 #include "flow/tiers.h"
@@ -63,6 +64,36 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 	return epd_nvme_open(out, &o);
 }
 
+static int
+open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
+{
+	const struct epd_config *c = &s->config;
+	struct epd_mooncake_options o = {
+		.url = c->tier_mooncake_url, .master = c->tier_mooncake_master,
+		.admin = c->tier_mooncake_admin,
+		.most = (int)c->tier_mooncake_parallel,
+		.page_ns = MS * (uint64_t)c->tier_mooncake_timeout_ms,
+		.level = strcmp(c->tier_compression, "none") != 0,
+		.metrics = s->metrics, .log = s->log,
+	};
+	struct epd_buf key = { 0 };
+	int rc = 0;
+
+	if (!*o.url && !*o.master)
+		return epd_why(why, EPD_EUNSUPPORTED, "tier mooncake_store: "
+		    "neither tier.mooncake_url nor tier.mooncake_master is set");
+	if (*c->tier_key_file)
+		rc = epd_key_read(&key, c->tier_key_file, why);
+	o.key = epd_span(key.p, key.n);
+	memcpy(o.store, s->uuid, sizeof o.store);
+	if (rc == 0)
+		rc = epd_mooncake_open(out, &o, why);
+	if (key.p)
+		explicit_bzero(key.p, key.n);
+	epd_buf_free(&key);
+	return rc;
+}
+
 int
 epd_store_tier(struct epd_store *s, enum epd_tier tier, struct epd_lower **out,
     struct epd_why *why)
@@ -78,8 +109,7 @@ epd_store_tier(struct epd_store *s, enum epd_tier tier, struct epd_lower **out,
 		rc = open_nvme(s, &s->lower[tier], why);
 		break;
 	case EPD_TIER_MOONCAKE:
-		rc = epd_why(why, EPD_EUNSUPPORTED, "tier mooncake_store: "
-		    "tier.mooncake_url is not set");
+		rc = open_mooncake(s, &s->lower[tier], why);
 		break;
 	default:
 		rc = epd_why(why, EPD_EUNSUPPORTED, "tier %s: there is none here",
@@ -262,7 +292,8 @@ lock_fill(const struct epd_store *s, int dir, uint64_t run, char name[64])
 static int
 is_any(struct epd_store *s)
 {
-	return *s->config.tier_mooncake_url || epd_store_disk(s, 0);
+	return *s->config.tier_mooncake_url ||
+	    *s->config.tier_mooncake_master || epd_store_disk(s, 0);
 }
 
 int

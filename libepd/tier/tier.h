@@ -21,6 +21,7 @@
 #include "tier/fit.h"
 #include "tier/index.h"
 #include "tier/lower.h"
+#include "tier/mooncake.h"
 #include "tier/nvme.h"
 
 struct epd_memory;
