@@ -118,7 +118,7 @@ note_answer(struct epd_dir *d)
 	was = d->away;
 	d->away = 0;
 	d->failing_ns = d->wait_ns = 0;
-	if (was)
+	if (was && *d->o.self.address)
 		epd_told_wait_all(d);
 	pthread_mutex_unlock(&d->lock);
 	if (!was)

@@ -5,6 +5,7 @@
 #include "dir/dir.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #include "base/hash.h"
 #include "dir/ask.h"
 #include "dir/memory.h"
+
+enum { LEASE_MOST_MS = 24 * 3600 * 1000 };
 
 static const struct epd_dir_backend *const backends[] = {
 	&epd_dir_local, &epd_dir_etcd,
@@ -53,6 +56,23 @@ take_options(struct epd_dir *d, const struct epd_dir_options *o,
 	    "no directory is called %.100s", c->directory_backend);
 }
 
+/* Signals are not for it; it begins to ask when it is known who it is. */
+static int
+begin_thread(struct epd_dir *d)
+{
+	sigset_t all, was;
+	int rc;
+
+	sigfillset(&all);
+	pthread_mutex_lock(&d->lock);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	rc = -pthread_create(&d->thread, NULL, d->backend->watch, d);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	d->has_thread = !rc;
+	pthread_mutex_unlock(&d->lock);
+	return rc;
+}
+
 int
 epd_dir_open(struct epd_dir **out, const struct epd_dir_options *o,
     struct epd_why *why)
@@ -67,12 +87,8 @@ epd_dir_open(struct epd_dir **out, const struct epd_dir_options *o,
 	rc = take_options(d, o, why);
 	if (!rc && d->backend->open)
 		rc = d->backend->open(d, o->config, why);
-	if (!rc && d->backend->watch && o->stays) {
-		pthread_mutex_lock(&d->lock);
-		rc = -pthread_create(&d->thread, NULL, d->backend->watch, d);
-		d->has_thread = !rc;
-		pthread_mutex_unlock(&d->lock);
-	}
+	if (!rc && d->backend->watch && o->stays)
+		rc = begin_thread(d);
 	if (rc) {
 		epd_dir_close(d);
 		return rc;
@@ -128,6 +144,8 @@ epd_dir_put(struct epd_dir *d, const struct epd_hint *hint,
 
 	if (rc)
 		return rc;
+	if (h.lease_ms > LEASE_MOST_MS)
+		return epd_why(why, EPD_EUSAGE, "a lease of more than a day");
 	memcpy(h.owner, d->o.self.uuid, sizeof h.owner);
 	memcpy(h.address, d->o.self.address, sizeof h.address);
 	h.wall_ms = epd_clock_wall_ms();

@@ -40,8 +40,8 @@ struct epd_dir_options {
 	struct epd_node_info self;	/* address "": it serves nobody, and tells of nothing */
 	int stays;			/* with a thread, and as the node: its lease is held */
 	struct epd_metrics *metrics;
+	/* Both from any thread, and both may be NULL.  say: etcd gone, etcd back. */
 	const struct epd_log *log;
-	/* etcd gone, etcd back; or NULL.  From any thread, at most one at a time. */
 	void (*say)(void *arg, const char *text);
 	void *arg;
 };
@@ -59,7 +59,7 @@ int epd_dir_is_away(struct epd_dir *d);	/* 1: local mode, for want of etcd */
  * Tell of something that lies at this node; put again, it is replaced.  Owner,
  * address and time are filled in here.  A process that stays is not kept waiting:
  * its thread tells, and tells again when etcd was away.  0 while etcd is away.
- * Fails: EPD_EUSAGE (no such key), EPD_ETOOBIG (2^20 are told of), -ENOMEM, EPD_EPEER,
+ * Fails: EPD_EUSAGE (no such key, a lease of more than a day), EPD_ETOOBIG (2^20 are told of), -ENOMEM, EPD_EPEER,
  * EPD_ETIMEOUT.
  */
 int epd_dir_put(struct epd_dir *d, const struct epd_hint *hint,
@@ -68,7 +68,8 @@ int epd_dir_remove(struct epd_dir *d, enum epd_hint_kind kind, const char *key,
     uint64_t deadline_ns, struct epd_why *why);
 /*
  * Who is said to have it, the youngest first, ours among them: how many of max (64).
- * again: what was told before did not hold, so the back end is asked and no cache.
+ * again: what was told before did not hold, so the back end is asked and no cache;
+ * always so where the bound is 0.
  * EPD_ETIMEOUT, EPD_EPEER: it could not be asked; 0: nobody, as far as can be told.
  */
 int epd_dir_find(struct epd_dir *d, enum epd_hint_kind kind, const char *key,

@@ -18,6 +18,7 @@
 #include "flow/publish.h"
 #include "flow/reach.h"
 #include "flow/rest.h"
+#include "flow/room.h"
 
 struct lane {
 	struct epd_seq q;
@@ -493,6 +494,7 @@ int
 epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
     struct epd_why *why)
 {
+	struct epd_memory_fit fit;
 	struct batch b = { .s = s, .d = d };
 	int rc;
 
@@ -538,6 +540,6 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 	epd_log(&s->store->log, "op=decode states=%d rc=%d", d->n, rc);
 	take_down(&b);
 	/* Each lane asked for room by itself; together they may be above the cap. */
-	(void)epd_memory_fit(s->store->memory, 0, NULL, NULL, NULL, NULL);
+	(void)epd_store_room(s->store, 0, &fit, NULL);
 	return rc;
 }

@@ -182,6 +182,8 @@ enter(struct epd_seq *q, const struct epd_run *run, long at,
 	if (p->rows > q->rows)
 		q->found += p->rows - q->rows;
 	q->rows = p->rows;
+	/* What stands on others goes before them. */
+	epd_run_used(q->w->runs, p->run, q->used_ns - (uint64_t)p->first);
 	return 0;
 }
 

@@ -464,6 +464,9 @@ epd_flow_wait(struct epd_store *s, const struct epd_ref *ref, const char *tool,
 		return rc;
 	rc = epd_shard_wait(w.shard, ref->state, tool, !ttl_ms ? 0 :
 	    ttl_ms < UINT64_MAX - now ? now + ttl_ms : UINT64_MAX, reason, why);
+	/* Where it cannot be told eviction goes by age alone. */
+	if (rc == 0 && *tool)
+		(void)epd_spare_first(&w, ref->state);
 	epd_workflow_close(&w);
 	return rc;
 }

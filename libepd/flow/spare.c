@@ -14,6 +14,9 @@
 #include "flow/spare.h"
 #include "page/page.h"
 
+/* When what waits was last used, as eviction is told. */
+#define AGO_NS UINT64_C(1000000000000000)
+
 struct spare {
 	struct epd_workflow *w;
 	uint32_t state;
@@ -75,12 +78,21 @@ mark_all(const struct spare *x)
 	uint64_t node;
 
 	for (uint32_t id = 0; epd_shard_next(s, id, &st) == 0; id = st.id)
-		if (st.status != EPD_OFFLOADED &&
+		if (st.status != EPD_OFFLOADED && st.id != x->state &&
 		    epd_shard_holds(s, st.id, 0, &node) == 0)
 			mark(x, node);
 	while (epd_shard_lease_next(s, l.id, &l) == 0)
 		if (epd_shard_lease_stands(s, &l))
 			mark(x, l.node);
+}
+
+static void
+stamp_runs(struct spare *x, const struct epd_version *v)
+{
+	for (uint32_t i = 0, done = 0; done < v->npages;
+	    done += epd_version_pages(v, i), i++)
+		epd_run_used(x->w->runs, epd_version_run(v, i), AGO_NS -
+		    v->first_page - done);
 }
 
 static void
@@ -99,11 +111,11 @@ unlink_runs(struct spare *x, const struct epd_version *v)
 	}
 }
 
-/* Under the workflow's lock. */
+/* What the state alone stands on: to each version's runs in memory. */
 static void
-clear(void *arg)
+each(struct spare *x,
+    void (*fn)(struct spare *x, const struct epd_version *v))
 {
-	struct spare *x = arg;
 	struct epd_chain c = { 0 };
 	struct epd_version v;
 
@@ -120,9 +132,28 @@ clear(void *arg)
 		if (!n || n->busy)
 			x->shared += v.npages;
 		else
-			unlink_runs(x, &v);
+			fn(x, &v);
 	}
 	epd_chain_free(&c);
+	epd_free(x->node);
+	x->node = NULL;
+}
+
+/* Under the workflow's lock. */
+static void
+clear(void *arg)
+{
+	each(arg, unlink_runs);
+}
+
+int
+epd_spare_first(struct epd_workflow *w, uint32_t state)
+{
+	struct spare x = { .w = w, .state = state };
+
+	if (w->runs >= 0)
+		each(&x, stamp_runs);
+	return x.rc;
 }
 
 int
@@ -133,7 +164,6 @@ epd_spare(struct epd_workflow *w, uint32_t state, uint64_t *freed,
 	int rc = w->runs < 0 ? 0 : epd_shard_at_rest(w->shard, state, clear, &x,
 	    why);
 
-	epd_free(x.node);
 	*freed += x.freed;
 	*shared += x.shared;
 	return rc < 0 ? rc : x.rc < 0 ? epd_why(why, x.rc, "%s",

@@ -4,6 +4,8 @@
 
 #include "flow/store.h"
 
+/* It waits: what it alone stands on in memory is the first to go.  -ENOMEM. */
+int epd_spare_first(struct epd_workflow *w, uint32_t state);
 /*
  * If the state is OFFLOADED still, unlink its runs in memory, but for those on nodes
  * that a state which is not, or a lease, stands on: whose pages are counted in shared.

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/stop.h"
-#include "flow/reuse.h"
+#include "flow/room.h"
 #include "flow/tiers.h"
 #include "page/page.h"
 
@@ -24,16 +24,22 @@
 enum { POLL_MS = 5 };
 
 struct epd_memory *
-epd_store_disk(struct epd_store *s)
+epd_store_disk(struct epd_store *s, int make)
 {
 	const char *dir = s->config.tier_nvme_dir;
+	struct epd_buf own = { 0 };
 	struct epd_why why = { "" };
 	int rc;
 
-	if (s->disk || s->no_disk || !*dir)
+	if (s->disk || s->no_disk || (!make && !*dir &&
+	    faccessat(s->dirfd, EPD_DISK, F_OK, AT_SYMLINK_NOFOLLOW)))
 		return s->disk;
-	rc = (s->procs ? epd_memory_open : epd_memory_look)(&s->disk, dir,
-	    s->uuid, s->path, (uint64_t)s->config.tier_nvme_cap, &why);
+	epd_buf_fmt(&own, "%s/" EPD_DISK, s->path);
+	dir = *dir ? dir : epd_buf_cstr(&own);
+	rc = own.failed ? -ENOMEM : (s->procs ? epd_memory_open :
+	    epd_memory_look)(&s->disk, dir, s->uuid, s->path,
+	    (uint64_t)s->config.tier_nvme_cap, &why);
+	epd_buf_free(&own);
 	if (rc < 0) {
 		s->disk = NULL;
 		s->no_disk = rc;
@@ -48,12 +54,10 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 {
 	struct epd_nvme_options o = { .metrics = s->metrics };
 
-	if (!*s->config.tier_nvme_dir)
-		return epd_why(why, EPD_EUNSUPPORTED, "tier nvme: tier.nvme_dir "
-		    "is not set");
-	if (!(o.folder = epd_store_disk(s)))
+	if (!(o.folder = epd_store_disk(s, 1)))
 		return epd_why(why, s->no_disk, "tier nvme: %s: %s",
-		    s->config.tier_nvme_dir, epd_strerror(s->no_disk));
+		    *s->config.tier_nvme_dir ? s->config.tier_nvme_dir :
+		    EPD_DISK, epd_strerror(s->no_disk));
 	o.packing = (enum epd_packing)epd_word_parse(&epd_packings,
 	    s->config.tier_compression);
 	return epd_nvme_open(out, &o);
@@ -134,6 +138,7 @@ static int
 begin(struct fill *f)
 {
 	const size_t n = (size_t)f->lot->n;
+	struct epd_memory_fit fit;
 	int rc;
 
 	f->page = epd_calloc(n, sizeof *f->page);
@@ -141,8 +146,7 @@ begin(struct fill *f)
 	f->had = epd_calloc(n, 1);
 	if (!f->page || !f->want || !f->had)
 		return -ENOMEM;
-	rc = epd_memory_fit(f->s->memory, n * f->lot->shape.bytes, NULL, NULL,
-	    NULL, NULL);
+	rc = epd_store_room(f->s, n * f->lot->shape.bytes, &fit, NULL);
 	if (rc == 0)
 		rc = epd_run_new(&f->run, f->w->runs, &f->lot->shape);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -164,9 +168,10 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 	const uint64_t end = epd_store_tier_end(f->s, tier, f->left);
 	struct epd_why why = { "" };
 	struct epd_lower *l;
-	long n = epd_store_tier(f->s, tier, &l, &why);
+	long n;
 
-	if (n < 0)
+	if ((tier == EPD_TIER_NVME && !epd_store_disk(f->s, 0)) ||
+	    epd_store_tier(f->s, tier, &l, &why) < 0)
 		return;
 	for (long i = 0; i < f->lot->n; i++)
 		f->want[i] = f->had[i] ? NULL : f->page[i];
@@ -253,11 +258,11 @@ lock_fill(const struct epd_store *s, int dir, uint64_t run, char name[64])
 	return EPD_ELOCKED;
 }
 
-/* Whether any tier below memory is set up. */
+/* Whether there is any tier below memory that might have something. */
 static int
-is_any(const struct epd_store *s)
+is_any(struct epd_store *s)
 {
-	return *s->config.tier_nvme_dir || *s->config.tier_mooncake_url;
+	return *s->config.tier_mooncake_url || epd_store_disk(s, 0);
 }
 
 int
@@ -301,7 +306,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 void
 epd_workflow_drop(const struct epd_workflow *w, uint64_t run)
 {
-	struct epd_memory *disk = w->store ? epd_store_disk(w->store) : NULL;
+	struct epd_memory *disk = w->store ? epd_store_disk(w->store, 0) : NULL;
 	int dir;
 
 	if (w->runs >= 0)

@@ -13,8 +13,12 @@
  */
 int epd_store_tier(struct epd_store *s, enum epd_tier tier,
     struct epd_lower **out, struct epd_why *why);
-/* The folder of the nvme tier, or NULL if there is none; it is the store's. */
-struct epd_memory *epd_store_disk(struct epd_store *s);
+/*
+ * The folder of the nvme tier: tier.nvme_dir, or `disk` in the store, which is made only
+ * if make is set.  NULL if there is none.  It is the store's.
+ */
+#define EPD_DISK "disk"
+struct epd_memory *epd_store_disk(struct epd_store *s, int make);
 void epd_store_tiers_close(struct epd_store *s);
 /* When a tier has to be done with a lot. */
 uint64_t epd_store_tier_end(const struct epd_store *s, enum epd_tier tier, long pages);

@@ -125,14 +125,15 @@ describe_half(const struct epd_handoff *h, struct epd_record *out)
 }
 
 static void
-describe_move(const struct epd_move *m, struct epd_record *out)
+describe_move(const struct epd_move *m, unsigned kind, struct epd_record *out)
 {
 	out->state = m->id;
 	out->has_handoff = epd_handoff_is(m->handoff);
 	memcpy(out->handoff, m->handoff, 16);
 	out->reason = m->reason;
 	out->tier = m->tier;
-	out->status = epd_status_name(m->to);
+	if (kind == EPD_KIND_OFFLOAD || kind == EPD_KIND_RESTORE)
+		out->status = epd_status_name(m->to);
 }
 
 static int
@@ -197,7 +198,7 @@ describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
 	case EPD_KIND_COMMIT:
 		rc = epd_move_unpack(r->payload, r->kind, &m);
 		if (!rc)
-			describe_move(&m, out);
+			describe_move(&m, r->kind, out);
 		return rc;
 	case EPD_KIND_TERM:
 		rc = epd_term_unpack(r->payload, &term);

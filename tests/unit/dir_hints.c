@@ -1,7 +1,7 @@
 /* dir_hints - what is told is found, by the same words on each back end. */
 #include <errno.h>
 
-#include "dir/dir.h"
+#include "dir/answer.h"
 #include "tests/check.h"
 #include "tests/unit/etcd.h"
 
@@ -300,6 +300,126 @@ TEST(what_cannot_be_opened)
 	strcpy(s.o.self.address, "udp://x:1");
 	CHECK_INT(epd_dir_open(&s.d, &s.o, &s.why), EPD_EUSAGE);
 	epd_dir_close(NULL);
+}
+
+static int
+put_raw(const char *key, const char *value, size_t n)
+{
+	struct epd_buf b = { 0 };
+	int rc;
+
+	epd_buf_str(&b, "{\"key\":\"");
+	epd_base64_pack(&b, epd_span_str(key));
+	epd_buf_str(&b, "\",\"value\":\"");
+	epd_base64_pack(&b, epd_span(value, n));
+	epd_buf_str(&b, "\"}");
+	rc = etcd_ask("POST", "/v3/kv/put", epd_buf_cstr(&b), NULL, 0) == 200 ?
+	    0 : -1;
+	epd_buf_free(&b);
+	return rc;
+}
+
+/* Whatever stands under the prefix, the true one is found among it. */
+TEST(values_of_others_are_passed_over_and_counted)
+{
+	static const char *const values[] = {
+		"", "x", "{", "null", "[]", "{}", "{\"schema_version\": 1}",
+		"{\"schema_version\": 2, \"kind\": \"page\"}",
+		"{\"schema_version\": \"1\"}", "\0\1\2\377",
+	};
+	struct epd_hint out[64], h = hint_of(EPD_HINT_PAGE, 21);
+	struct epd_buf good = { 0 };
+	char key[EPD_ETCD_KEY], text[600];
+	struct seat s;
+	char *big = malloc(600000);
+
+	for (int stays = 0; stays < 2; stays++) {
+		seat_set(&s, 1, stays ? "alien1" : "alien0");
+		s.o.stays = stays;
+		CHECK_INT(seat_open(&s), 0);
+		CHECK_INT(epd_dir_put(s.d, &h, in_ms(5000), &s.why), 0);
+		CHECK_INT(find_till(&s, EPD_HINT_PAGE, 21, 1, out, 64, 5000), 1);
+		for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+			snprintf(key, sizeof key, "%shints/page/%s/%032x",
+			    s.c.directory_prefix, h.key, i);
+			CHECK_INT(put_raw(key, values[i], strlen(values[i])), 0);
+		}
+		/* A true value at another's key, and keys that are none. */
+		memcpy(h.owner, s.o.self.uuid, 16);
+		strcpy(h.address, s.o.self.address);
+		epd_buf_free(&good);
+		epd_hint_format(&good, &h);
+		snprintf(key, sizeof key, "%shints/page/%s/%032x",
+		    s.c.directory_prefix, h.key, 99);
+		CHECK_INT(put_raw(key, (char *)good.p, good.n), 0);
+		snprintf(key, sizeof key, "%shints/page/%s/x",
+		    s.c.directory_prefix, h.key);
+		CHECK_INT(put_raw(key, (char *)good.p, good.n), 0);
+		snprintf(key, sizeof key, "%shints/page/%s/",
+		    s.c.directory_prefix, h.key);
+		CHECK_INT(put_raw(key, (char *)good.p, good.n), 0);
+		memset(text, 'k', sizeof text);
+		text[sizeof text - 1] = '\0';
+		memcpy(text, key, strlen(key));
+		CHECK_INT(put_raw(text, "v", 1), 0);
+		CHECK_INT(epd_dir_find(s.d, EPD_HINT_PAGE, h.key, 1, out, 64,
+		    in_ms(5000), &s.why), 1);
+		CHECK(!memcmp(out->owner, s.o.self.uuid, 16));
+		CHECK_INT(seat_count(&s, EPD_M_DIR_ERRORS),
+		    sizeof values / sizeof *values + 4);
+		CHECK_INT(seat_count(&s, EPD_M_DIR_AWAY), 0);
+		/* So large that it is not read: nothing is told, nobody is away. */
+		memset(big, 'b', 600000);
+		snprintf(key, sizeof key, "%shints/page/%s/%032x",
+		    s.c.directory_prefix, h.key, 7);
+		CHECK_INT(put_raw(key, big, 600000), 0);
+		CHECK_INT(epd_dir_find(s.d, EPD_HINT_PAGE, h.key, 1, out, 64,
+		    in_ms(5000), &s.why), EPD_EPEER);
+		CHECK_INT(put_raw(key, "", 0), 0);
+		CHECK_INT(epd_dir_find(s.d, EPD_HINT_PAGE, h.key, 1, out, 64,
+		    in_ms(5000), &s.why), 1);
+		seat_close(&s);
+	}
+	epd_buf_free(&good);
+	free(big);
+}
+
+TEST(shards_of_which_nothing_can_be_read_are_nobodys_and_not_claimed)
+{
+	static const char *const values[] = { "x", "{}",
+		"{\"schema_version\": 1, \"term\": 0}",
+		"{\"schema_version\": 1, \"term\": -3}",
+		"{\"schema_version\": 1, \"term\": \"3\"}",
+		"{\"schema_version\": 1, \"term\": 1.5}",
+		"{\"schema_version\": 7, \"term\": 3}" };
+	const uint8_t w[16] = { 0 };
+	struct epd_node_info n;
+	uint64_t term = 0;
+	char key[128];
+	struct seat s;
+
+	seat_set(&s, 1, "unread");
+	CHECK_INT(seat_open(&s), 0);
+	snprintf(key, sizeof key, "/unread/terms/%032x", 0);
+	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+		CHECK_INT(put_raw(key, values[i], strlen(values[i])), 0);
+		CHECK_INT(epd_dir_claim(s.d, w, 1, &term, in_ms(5000), &s.why),
+		    EPD_EPEER);
+		CHECK_INT(epd_dir_owner(s.d, w, &n, &term, in_ms(5000), &s.why),
+		    EPD_EPEER);
+	}
+	CHECK(seat_count(&s, EPD_M_DIR_ERRORS) >=
+	    2 * sizeof values / sizeof *values);
+	strcpy(key, "{\"schema_version\": 1, \"term\": 9223372036854775807}");
+	put_raw("/unread/terms/00000000000000000000000000000000", key, strlen(key));
+	CHECK_INT(epd_dir_claim(s.d, w, 1, &term, in_ms(5000), &s.why),
+	    EPD_ETOOBIG);
+	strcpy(key, "{\"schema_version\": 1, \"term\": 41}");
+	put_raw("/unread/terms/00000000000000000000000000000000", key, strlen(key));
+	CHECK_INT(epd_dir_claim(s.d, w, 1, &term, in_ms(5000), &s.why), 0);
+	CHECK_INT(term, 42);
+	CHECK_INT(seat_count(&s, EPD_M_DIR_AWAY), 0);
+	seat_close(&s);
 }
 
 /* One that does not answer is passed over. */

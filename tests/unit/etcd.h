@@ -138,12 +138,27 @@ etcd_end(void)
 	etcd.fd = 0;
 }
 
+/* A process of a test's: it goes with the test, and does not last. */
+static inline pid_t
+another(void)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(60);
+	}
+	return pid;
+}
+
 /* A handle of a test's, with what is counted and said. */
 struct seat {
 	struct epd_config c;
 	struct epd_dir_options o;
 	struct epd_dir *d;
-	int fd;
+	int fd, bare;		/* bare: it will be killed, and counts nothing */
 	_Atomic int gone, back;
 	struct epd_why why;
 };
@@ -182,8 +197,10 @@ seat_set(struct seat *s, int nth, const char *prefix)
 static inline int
 seat_open(struct seat *s)
 {
-	s->fd = scratch_open();
-	epd_metrics_open(&s->o.metrics, s->fd);
+	if (!s->bare) {
+		s->fd = scratch_open();
+		epd_metrics_open(&s->o.metrics, s->fd);
+	}
 	return epd_dir_open(&s->d, &s->o, &s->why);
 }
 

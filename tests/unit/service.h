@@ -33,9 +33,13 @@ struct service {
 	/* Nonzero shuts the connection. */
 	int (*answer)(struct service *s, int fd, const struct service_ask *a);
 	void *arg;
-	_Atomic int ending, guests, asked;
-	pthread_t thread, guest[SERVICE_GUESTS];
-	int at[SERVICE_GUESTS];	/* their sockets */
+	_Atomic int ending, guests, asked;	/* guests: that ever came */
+	pthread_t thread;
+	struct {
+		pthread_t thread;
+		int fd;			/* 0: nobody */
+		_Atomic int over;
+	} guest[SERVICE_GUESTS];
 };
 
 /* 0, or -1 once the client is gone. */
@@ -123,7 +127,7 @@ service_read(int fd, struct service_ask *a)
 
 struct service_guest {
 	struct service *s;
-	int fd;
+	int at;
 };
 
 static inline void *
@@ -131,21 +135,31 @@ service_serve(void *arg)
 {
 	struct service_guest g = *(struct service_guest *)arg;
 	struct service_ask *a = malloc(sizeof *a);
+	const int fd = g.s->guest[g.at].fd;
 	int over = !a;
 
 	free(arg);
 	while (!over && !g.s->ending) {
 		a->body = NULL;
-		over = service_read(g.fd, a);
+		over = service_read(fd, a);
 		if (!over) {
 			g.s->asked++;
-			over = g.s->answer(g.s, g.fd, a);
+			over = g.s->answer(g.s, fd, a);
 		}
 		free(a->body);
 	}
 	free(a);
-	shutdown(g.fd, SHUT_RDWR);
+	shutdown(fd, SHUT_RDWR);
+	g.s->guest[g.at].over = 1;
 	return NULL;
+}
+
+static inline void
+service_leave(struct service *s, int at)
+{
+	pthread_join(s->guest[at].thread, NULL);
+	close(s->guest[at].fd);
+	s->guest[at].fd = s->guest[at].over = 0;
 }
 
 static inline void *
@@ -153,21 +167,26 @@ service_accept(void *arg)
 {
 	struct service *s = arg;
 
-	while (!s->ending && s->guests < SERVICE_GUESTS) {
+	while (!s->ending) {
 		struct pollfd p = { s->fd, POLLIN, 0 };
 		struct service_guest *g;
-		int fd;
+		int fd, at = 0;
 
-		if (poll(&p, 1, 20) < 1)
+		for (int i = 0; i < SERVICE_GUESTS; i++)
+			if (s->guest[i].over)
+				service_leave(s, i);
+		while (at < SERVICE_GUESTS && s->guest[at].fd)
+			at++;
+		if (poll(&p, 1, 20) < 1 || at == SERVICE_GUESTS)
 			continue;
 		fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0)
 			continue;
 		g = malloc(sizeof *g);
-		*g = (struct service_guest){ s, fd };
-		s->at[s->guests] = fd;
-		pthread_create(&s->guest[s->guests], NULL, service_serve, g);
+		*g = (struct service_guest){ s, at };
+		s->guest[at].fd = fd;
 		s->guests++;
+		pthread_create(&s->guest[at].thread, NULL, service_serve, g);
 	}
 	return NULL;
 }
@@ -203,11 +222,11 @@ service_end(struct service *s)
 {
 	s->ending = 1;
 	pthread_join(s->thread, NULL);
-	for (int i = 0; i < s->guests; i++) {
-		shutdown(s->at[i], SHUT_RDWR);
-		pthread_join(s->guest[i], NULL);
-		close(s->at[i]);
-	}
+	for (int i = 0; i < SERVICE_GUESTS; i++)
+		if (s->guest[i].fd) {
+			shutdown(s->guest[i].fd, SHUT_RDWR);
+			service_leave(s, i);
+		}
 	close(s->fd);
 }
 
