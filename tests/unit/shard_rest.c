@@ -346,6 +346,7 @@ TEST(what_is_another_nodes_is_not_written)
 	CHECK(strstr(why.text, "node b's since term 7, and this is node a"));
 	CHECK_INT(epd_shard_lsn(b), lsn);
 	/* Who says no name goes by the locks alone; the name outlives checkpoints. */
+	CHECK_INT(epd_shard_catch_up(p.s, NULL), 0);
 	CHECK(hold_same(p.s, p.dir));
 	CHECK_INT(epd_shard_checkpoint(b, NULL), 0);
 	CHECK_INT(hold_open(&any, p.dir, p.procs), 0);
