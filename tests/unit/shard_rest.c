@@ -334,13 +334,13 @@ TEST(what_is_another_nodes_is_not_written)
 	CHECK_INT(epd_shard_own(a, "a", 5, NULL), 0);
 	CHECK_STR(epd_shard_owner(a), "a");
 	CHECK_INT(epd_shard_term(a), 5);
-	CHECK_INT(shard_create(a, 1, 5, &id), 0);
-	CHECK_INT(shard_create(b, 1, 5, &id), EPD_ELEASE);
+	CHECK_INT(shard_create(a, 1, 20, &id), 0);
+	CHECK_INT(shard_create(b, 1, 21, &id), EPD_ELEASE);
 	CHECK_INT(epd_shard_own(b, "b", 5, NULL), EPD_ESTALE);
 	CHECK_INT(epd_shard_own(b, "b", 7, NULL), 0);
-	CHECK_INT(shard_create(b, 1, 5, &id), 0);
+	CHECK_INT(shard_create(b, 1, 22, &id), 0);
 	lsn = epd_shard_lsn(b);
-	CHECK_INT(shard_create(a, 1, 5, &id), EPD_ELEASE);
+	CHECK_INT(shard_create(a, 1, 23, &id), EPD_ELEASE);
 	CHECK_INT(epd_shard_offload(a, p.id, "nvme", LONG, "", &r, &why),
 	    EPD_ELEASE);
 	CHECK(strstr(why.text, "node b's since term 7, and this is node a"));
@@ -351,8 +351,8 @@ TEST(what_is_another_nodes_is_not_written)
 	CHECK_INT(epd_shard_checkpoint(b, NULL), 0);
 	CHECK_INT(hold_open(&any, p.dir, p.procs), 0);
 	CHECK_STR(epd_shard_owner(any), "b");
-	CHECK_INT(shard_create(any, 1, 5, &id), 0);
-	CHECK_INT(shard_create(a, 1, 5, &id), EPD_ELEASE);
+	CHECK_INT(shard_create(any, 1, 24, &id), 0);
+	CHECK_INT(shard_create(a, 1, 25, &id), EPD_ELEASE);
 	epd_shard_close(a);
 	epd_shard_close(b);
 	epd_shard_close(any);
