@@ -288,6 +288,36 @@ TEST(killed_said_once_and_begun_again)
 	seat_close(&b);
 }
 
+/* An etcd that forgot everything: its revisions begin anew, and our lease is none. */
+TEST(begun_again_on_an_empty_folder)
+{
+	struct epd_hint out[2], mine = hint_of(EPD_HINT_PAGE, 14),
+		theirs = hint_of(EPD_HINT_PAGE, 15);
+	struct seat a, b;
+	int there;
+
+	seat_set(&a, 1, "empty");
+	seat_set(&b, 2, "empty");
+	b.bare = 1;
+	CHECK_INT(seat_open(&a), 0);
+	CHECK_INT(seat_open(&b), 0);
+	CHECK_INT(epd_dir_put(a.d, &mine, in_ms(5000), &a.why), 0);
+	CHECK_INT(epd_dir_put(b.d, &theirs, in_ms(5000), &b.why), 0);
+	CHECK_INT(find_till(&b, EPD_HINT_PAGE, 14, 1, out, 2, 5000), 1);
+	CHECK_INT(find_till(&a, EPD_HINT_PAGE, 15, 1, out, 2, 5000), 1);
+	etcd_kill();
+	epd_dir_close(b.d);
+	there = open(etcd.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_INT(epd_file_remove(there, "etcd"), 0);
+	close(there);
+	CHECK_INT(etcd_run(), 0);
+	CHECK_INT(away_till(&a, 0, 15000), 0);
+	CHECK_INT(find_till(&a, EPD_HINT_PAGE, 14, 1, out, 2, 15000), 1);
+	CHECK_INT(find_till(&a, EPD_HINT_PAGE, 15, 0, out, 2, 5000), 0);
+	CHECK(out->age_ns <= 500 * MS);
+	seat_close(&a);
+}
+
 /* With nothing to tell there is nothing to do: a second of it is a few ms of work. */
 TEST(one_that_serves_nobody_rests_when_etcd_is_back)
 {

@@ -186,8 +186,7 @@ answer_half(struct service *s, int fd, const struct service_ask *a)
 	static const char head[] =
 	    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 	static const char *const says[HOWS] = {
-		[COMPACTED] = "{\"result\":{\"header\":{\"revision\":\"9\"},"
-		    "\"canceled\":true,\"compact_revision\":\"8\"}}\n",
+		[COMPACTED] = "{\"result\":{\"canceled\":true,\"compact_revision\":\"8\"}}\n",
 		[GARBAGE] = "{\"result\":\n",
 		[ENDLESS_LINE] = "{\"result\":", [CUT] = "", [SILENT] = "",
 	};
