@@ -35,7 +35,8 @@ $(B)/obj/libepd/base/http.o: PKG_CFLAGS += $(CURL_CFLAGS)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 # Each library loaded is a tenth of a millisecond: only those a program calls.
-LIBS = -Wl,--as-needed $(PKG_LIBS) -lm
+LIBS = -Wl,--as-needed $(PKG_LIBS) $(if $(URING),$(shell pkg-config --libs $(URING))) -lm
+$(B)/obj/libepd/tier/ring.o: PKG_CFLAGS += $(if $(URING),-DEPD_WITH_URING $(shell pkg-config --cflags $(URING)))
 
 # all and check see to packages first and build in a second make, which then
 # finds them.

@@ -1,5 +1,5 @@
 /*
- * answer.c - etcd's JSON and base64.
+ * answer.c - etcd's JSON.
  *
  * 1. An int64 is a string of decimal digits, and what is 0, false or empty is left out.
  * 2. Whoever reads a field of another type than it has reads none.
@@ -12,64 +12,6 @@
 #include "base/said.h"
 
 enum { CODE_NOT_FOUND = 5 };
-
-static const char digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-void
-epd_base64_pack(struct epd_buf *out, struct epd_span bytes)
-{
-	const uint8_t *p = bytes.p;
-
-	for (size_t i = 0; i < bytes.n; i += 3) {
-		const size_t n = bytes.n - i < 3 ? bytes.n - i : 3;
-		const uint32_t v = (uint32_t)p[i] << 16 |
-		    (n > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (n > 2 ? p[i + 2] : 0);
-		char *to = epd_buf_add(out, 4);
-
-		if (!to)
-			return;
-		to[0] = digits[v >> 18];
-		to[1] = digits[v >> 12 & 63];
-		to[2] = n > 1 ? digits[v >> 6 & 63] : '=';
-		to[3] = n > 2 ? digits[v & 63] : '=';
-	}
-}
-
-/* 0 to 63, or -1. */
-static int
-digit(char c)
-{
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
-int
-epd_base64_unpack(struct epd_buf *out, struct epd_span text)
-{
-	const char *s = text.p;
-
-	if (text.n % 4)
-		return EPD_EFORMAT;
-	for (size_t i = 0; i < text.n; i += 4) {
-		const int last = i + 4 == text.n;
-		const int n = last && s[i + 3] == '=' ?
-		    (s[i + 2] == '=' ? 1 : 2) : 3;
-		uint32_t v = 0;
-
-		for (int k = 0; k < 4; k++) {
-			const int d = k <= n ? digit(s[i + (size_t)k]) : 0;
-
-			if (d < 0)
-				return EPD_EFORMAT;
-			v = v << 6 | (uint32_t)d;
-		}
-		epd_buf_put(out, (uint8_t[]){ (uint8_t)(v >> 16),
-		    (uint8_t)(v >> 8), (uint8_t)v }, (size_t)n);
-	}
-	return out->failed ? -ENOMEM : 0;
-}
 
 uint64_t
 epd_etcd_number(const struct epd_json *j)

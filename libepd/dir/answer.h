@@ -6,6 +6,7 @@
 #ifndef EPD_DIR_ANSWER_H
 #define EPD_DIR_ANSWER_H
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "dir/hint.h"
 
@@ -21,10 +22,6 @@ struct epd_etcd_kv {
 	uint64_t created, changed;	/* revisions */
 	uint64_t lease;			/* 0: none */
 };
-
-/* RFC 4648, with its padding and nothing else.  Fails: EPD_EFORMAT, -ENOMEM. */
-int epd_base64_unpack(struct epd_buf *out, struct epd_span text);
-void epd_base64_pack(struct epd_buf *out, struct epd_span bytes);
 
 /*
  * An answer to a question, as a tree, and the revision it was given at (0: untold).
