@@ -338,6 +338,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	sum->pages += (uint64_t)lot->n;
 	sum->bytes += (uint64_t)lot->n * lot->shape.bytes;
 	sum->ns += epd_clock_boot_ns() - from;
+	epd_count(s->metrics, EPD_M_RESTORE_RUNS, 1);
 	epd_count(s->metrics, EPD_M_RESTORE_BYTES, (uint64_t)lot->n *
 	    lot->shape.bytes);
 	epd_count(s->metrics, EPD_M_RESTORE_NS, epd_clock_boot_ns() - from);
