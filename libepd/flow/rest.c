@@ -439,6 +439,15 @@ epd_rest_wake(struct epd_workflow *w, struct epd_state *st, int fill,
 }
 
 int
+epd_rest_fill(struct epd_workflow *w, uint32_t state, uint32_t version)
+{
+	struct back x = { .s = w->store, .w = w };
+
+	return w->store ? epd_lots_of(w, state, version, 0, fill_lot, &x,
+	    NULL) : 0;
+}
+
+int
 epd_rest_again(struct epd_workflow *w, uint32_t state, int rc, int *tries)
 {
 	struct epd_state st;
