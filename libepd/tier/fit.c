@@ -276,11 +276,13 @@ evict(struct walk *k, struct fit *t, size_t from, size_t to)
 static uint64_t
 above(uint64_t used, uint64_t bytes, uint64_t cap)
 {
-	uint64_t all;
+	const uint64_t left = cap > used ? cap - used : 0;
+	const uint64_t most = used > cap ? used - cap : 0;
 
-	if (__builtin_add_overflow(used, bytes, &all))
-		all = UINT64_MAX;
-	return all > cap ? all - cap : 0;
+	if (bytes <= left)
+		return most;
+	return bytes - left > UINT64_MAX - most ? UINT64_MAX :
+	    bytes - left + most;
 }
 
 static void

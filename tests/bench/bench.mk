@@ -8,7 +8,7 @@
 ROUNDS = 5
 MID = $(B)/mid
 PEERS = $(B)/peers
-BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer)
+BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer tier)
 BENCH_VENV = $(B)/bench-venv
 TOKENIZER = tests/data/qwen3-tokenizer/tokenizer.json.zst
 
