@@ -16,6 +16,7 @@
 #include "page/page.h"
 #include "scratch.h"
 #include "tier/nvme.h"
+#include "tier/object.h"
 #include "tier/pack.h"
 #include "tier/tier.h"
 
