@@ -8,7 +8,8 @@
  * straight from and to pages that lie and end at multiples of 4096.  A pack is
  * flushed before it gets its name, never written again, and taken for a run only if
  * it says by itself that it is that run's.  Under the cap what was used longest ago
- * makes way for what comes.
+ * makes way for what comes; several who put at once may each go 1/64 beyond it for a
+ * second.
  *
  * A put of a run that has a pack: nothing to do if all its pages are in there; a new
  * pack in its place if all that is in there comes again, or if damage was found in it

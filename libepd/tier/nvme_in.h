@@ -22,6 +22,8 @@ struct epd_nvme {
 	/* What was seen here, of 2^20 bytes each (0: nothing yet). */
 	uint64_t disk_ns, zstd_ns;
 	uint64_t zstd_bytes;		/* those that they become */
+	/* Bytes that may still be put before the folder is measured again, till then. */
+	uint64_t credit, credit_ns;
 };
 
 /* A ring with room for a page of this shape, packed or not, a slot.  -ENOMEM. */

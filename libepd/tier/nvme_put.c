@@ -22,7 +22,7 @@
 #include "tier/nvme_in.h"
 
 #define MIB ((uint64_t)1 << 20)
-enum { LEVEL = 1 };
+enum { LEVEL = 1, CREDIT = 64, SECOND = 1000000000 };
 
 struct put {
 	struct epd_nvme *v;
@@ -244,24 +244,40 @@ evicted(const struct put *u, const struct epd_memory_fit *fit)
 	}
 }
 
-/* Make room for it beneath the cap. */
+/*
+ * Make room for it beneath the cap.  Measuring takes a look at every pack, so what was
+ * seen holds for a second, and for a small part of the cap: by that, at most, each of
+ * several who put at once goes beyond it, and the next who measures makes it good.
+ */
 static int
 room(struct put *u, struct epd_why *why)
 {
 	struct epd_memory *m = u->v->o.folder;
+	const uint64_t cap = epd_memory_cap(m), bytes = whole(u->lot);
+	const uint64_t now = epd_clock_boot_ns();
 	struct epd_memory_fit fit = { 0 };
 	struct epd_why what = { "" };
 	int rc;
 
+	if (bytes <= u->v->credit && now < u->v->credit_ns) {
+		u->v->credit -= bytes;
+		return 0;
+	}
 	/* For what will never go in nobody makes way. */
-	if (whole(u->lot) > epd_memory_cap(m))
+	if (bytes > cap)
 		return epd_why(why, -ENOSPC, "tier nvme: %" PRIu64 " bytes are "
-		    "more than its %" PRIu64, whole(u->lot), epd_memory_cap(m));
-	rc = epd_memory_fit(m, whole(u->lot), NULL, NULL, &fit, &what);
+		    "more than its %" PRIu64, bytes, cap);
+	rc = epd_memory_fit(m, bytes, NULL, NULL, &fit, &what);
 	evicted(u, &fit);
 	if (rc)
 		return epd_why(why, rc, "tier nvme: %s", epd_strerror(rc));
-	return fit.over ? epd_why(why, -ENOSPC, "tier nvme: %s", what.text) : 0;
+	if (fit.over)
+		return epd_why(why, -ENOSPC, "tier nvme: %s", what.text);
+	u->v->credit = cap - fit.used - bytes;
+	if (u->v->credit > cap / CREDIT)
+		u->v->credit = cap / CREDIT;
+	u->v->credit_ns = now + SECOND;
+	return 0;
 }
 
 /* Where the disk is full below the cap others make way, as much as it takes. */

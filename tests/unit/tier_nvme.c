@@ -349,6 +349,30 @@ TEST(kind23_the_one_used_longest_ago_makes_way_and_who_is_in_the_way_is_told)
 	disk_close(&d);
 }
 
+TEST(kind18_a_cap_holds_though_not_every_put_measures)
+{
+	uint64_t each, used;
+	struct epd_pack p;
+	struct lots k;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
+	lots_make(&k, &lots_small, "w1", 1, 0, 1, 16, 0);
+	CHECK_INT(disk_put(&d, &k), 0);
+	CHECK_INT(epd_nvme_look(d.m, "w1", 1, &p, &each, NULL), 0);
+	epd_pack_free(&p);
+	CHECK_INT(disk_reopen(&d, EPD_PACKING_NONE, 300 * each), 0);
+	for (k.lot.run = 2; k.lot.run < 700; k.lot.run++) {
+		CHECK_INT(disk_put(&d, &k), 0);
+		CHECK_INT(epd_memory_used(d.m, &used), 0);
+		CHECK(used <= 300 * each);
+		CHECK_INT(used, disk_files(&d));
+		CHECK(k.lot.run < 300 || used > 290 * each);
+	}
+	lots_free(&k);
+	disk_close(&d);
+}
+
 TEST(kind24_has_touches_no_time_and_starves_nothing)
 {
 	const struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
