@@ -29,8 +29,9 @@ WIRE_CFLAGS := $(if $(RDMA),-DEPD_WITH_RDMA) $(if $(URING),-DEPD_WITH_URING) \
 WIRE_LIBS := $(if $(RDMA)$(URING),$(shell pkg-config --libs $(RDMA) $(URING)))
 PKGS = libb2 libxxhash json-c yaml-0.1 libzstd libutf8proc libpcre2-8 libjpeg spng libwebp
 # Opened at run time by who asks a service; its header alone is needed.
-CURL := $(shell pkg-config --exists libcurl && echo libcurl)
-$(B)/obj/libepd/base/http.o: PKG_CFLAGS += $(if $(CURL),-DEPD_WITH_CURL $(shell pkg-config --cflags libcurl))
+CURL := $(shell pkg-config --exists 'libcurl >= 7.87' && echo libcurl)
+CURL_CFLAGS := $(if $(CURL),-DEPD_WITH_CURL $(shell pkg-config --cflags libcurl))
+$(B)/obj/libepd/base/http.o: PKG_CFLAGS += $(CURL_CFLAGS)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 # Each library loaded is a tenth of a millisecond: only those a program calls.

@@ -142,6 +142,16 @@ unknown(struct cli *c, const struct table *t, char **argv)
 	cli_usage(c, "%s: no such option", word);
 }
 
+/* A command's own letter goes before a common one: -t of epd-offload is a tier. */
+static int
+is_own(const struct cli_command *cmd, int key)
+{
+	for (const struct cli_option *o = cmd->options; o && o->name; o++)
+		if (o->key == key)
+			return 1;
+	return 0;
+}
+
 static int
 parse(struct cli *c, const struct cli_command *cmd, void *arg, int argc,
     char **argv, int in_order)
@@ -159,7 +169,7 @@ parse(struct cli *c, const struct cli_command *cmd, void *arg, int argc,
 			    argv[optind - 1]);
 		if (key == '?')
 			unknown(c, &t, argv);
-		if (!common(c, key, optarg))
+		if (is_own(cmd, key) || !common(c, key, optarg))
 			cmd->set(arg, key, optarg);
 	}
 	return optind;

@@ -6,7 +6,7 @@
 #include "transport/transport.h"
 
 enum {
-	NAMES = CLI_OWN, TOKENS, TEXT, VERIFY, REASON, RESET
+	NAMES = CLI_OWN, TOKENS, TEXT, VERIFY, REASON, RESET, TOOL, TTL, DONE
 };
 
 static void set(void *arg, int key, const char *value);
@@ -26,6 +26,7 @@ static const struct cli_command command = {
 	    "  tree [W ...]            branches of workflows\n"
 	    "  log [--verify] [W ...]  the record of all changes\n"
 	    "  release, rm REF ...     let go of states\n"
+	    "  wait --tool T STATE ... it waits for a tool's result\n"
 	    "  abort STATE ...         give states up; they stay until released\n"
 	    "  check [W ...]           prove that the books balance\n"
 	    "  gc                      reclaim what nobody needs\n"
@@ -71,6 +72,13 @@ VERB(abort, "abort", "[-v] --reason TEXT STATE ... | -",
     "they stay to be looked at until they are released, which is the only way "
     "out.",
     { REASON, "reason", "TEXT", "why, kept in the log; must be given" },);
+VERB(wait, "wait", "[-v] [--tool NAME [--ttl TIME] | --done] STATE ... | -",
+    "Say that states wait for a tool's result, so that they may be offloaded "
+    "before others. The result coming back (epd-prefill --role tool) ends that.",
+    { TOOL, "tool", "NAME", "whose result" },
+    { TTL, "ttl", "TIME", "how long that may take, as far as is known: 90s, 15m" },
+    { DONE, "done", NULL, "they wait no more" },
+    { REASON, "reason", "TEXT", "kept in the log" },);
 VERB(check, "check", "[-jv] [WORKFLOW ... | -]",
     "Prove every invariant that can be proven, of the workflows named or of "
     "the whole store. Exit 5 if something is wrong.",);
@@ -94,6 +102,7 @@ static const struct verb {
 	{ "log", &log_command, state_log, 1, 1 },
 	{ "release", &release_command, state_release, 2, 0 },
 	{ "rm", &release_command, state_release, 2, 0 },
+	{ "wait", &wait_command, state_wait, 2, 0 },
 	{ "abort", &abort_command, state_abort, 2, 0 },
 	{ "check", &check_command, state_check, 1, 1 },
 	{ "gc", &gc_command, state_gc, 0, 0 },
@@ -119,6 +128,9 @@ set(void *arg, int key, const char *value)
 	case 'r': a->recursive = 1; break;
 	case REASON: a->reason = value; break;
 	case RESET: a->reset = 1; break;
+	case TOOL: a->tool = value; break;
+	case TTL: a->ttl_ms = cli_duration(a->cli, "--ttl", value); break;
+	case DONE: a->done = 1; break;
 	}
 }
 
@@ -163,7 +175,12 @@ main(int argc, char **argv)
 		cli_usage(&c, "no operand");
 	if (v->run == state_abort && !*a.reason)
 		cli_usage(&c, "--reason: say why it is given up");
-	a.states = v->run == state_abort;
+	if (v->run == state_wait && !a.done == !a.tool)
+		cli_usage(&c, a.done ? "--done: with --tool it says both" :
+		    "--tool: say whose result it waits for, or --done");
+	if (a.tool && !*a.tool)
+		cli_usage(&c, "--tool: wants a name");
+	a.states = v->run == state_abort || v->run == state_wait;
 	/* What was begun with a peer is settled with it. */
 	if (v->run == state_gc)
 		c.transports = epd_transports_control();

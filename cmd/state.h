@@ -11,7 +11,9 @@ struct state_args {
 	int n;
 	int states;		/* operands are these, nothing else */
 	int longer, features, names, tokens, text, verify, recursive, reset;
-	const char *prefix, *reason;
+	const char *prefix, *reason, *tool;
+	uint64_t ttl_ms;
+	int done;
 };
 
 void state_ls(struct state_args *a);
@@ -19,6 +21,7 @@ void state_show(struct state_args *a);
 void state_tree(struct state_args *a);
 void state_log(struct state_args *a);
 void state_release(struct state_args *a);
+void state_wait(struct state_args *a);
 void state_abort(struct state_args *a);
 void state_check(struct state_args *a);
 void state_gc(struct state_args *a);

@@ -50,6 +50,23 @@ state_abort(struct state_args *a)
 	}
 }
 
+void
+state_wait(struct state_args *a)
+{
+	for (int i = 0; i < a->n; i++) {
+		struct epd_why why = {0};
+		struct epd_ref ref;
+		int rc;
+
+		if (state_ref(a, a->operand[i], &ref) < 0)
+			continue;
+		rc = epd_flow_wait(a->store, &ref, a->done ? "" : a->tool,
+		    a->ttl_ms, a->reason, &why);
+		tell(a, a->operand[i], a->done ? "waits no more" : "waits", rc,
+		    &why);
+	}
+}
+
 /* ---- check ---- */
 
 struct checker {

@@ -304,6 +304,12 @@ record_what(char out[64], const struct epd_record *r)
 		snprintf(out, 64, "lease %llu%s", lease,
 		    !strcmp(r->kind, "lease") && lease != r->lsn ?
 		    " goes on" : "");
+	else if (*r->status && *r->tier)
+		snprintf(out, 64, "%s %.40s", r->status, r->tier);
+	else if (*r->status)
+		snprintf(out, 64, "%s", r->status);
+	else if (*r->tool)
+		snprintf(out, 64, "for %.50s", r->tool);
 	else if (r->tokens || r->pages)
 		snprintf(out, 64, "%6u tokens %4u pages", r->tokens, r->pages);
 	return out;

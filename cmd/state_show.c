@@ -56,7 +56,11 @@ who(struct epd_buf *b, const struct epd_sight *v)
 
 	line(b, "state: %s", epd_ref_format(name, l->workflow, l->state, 0));
 	line(b, "version: %u of %u", v->version, l->versions);
-	line(b, "status: %s", l->status);
+	line(b, "status: %s%s%s", l->status, *v->state->tier ? " in " : "",
+	    v->state->tier);
+	if (*v->state->tool)
+		line(b, "waits: for %s, till %s", v->state->tool,
+		    state_time(when, v->state->wait_deadline_ms));
 	line(b, "parent: %s", l->parent_state ? epd_ref_format(parent,
 	    l->workflow, l->parent_state, l->parent_version) : "-");
 	line(b, "created: %s", state_time(when, l->created_ms));

@@ -20,6 +20,8 @@ _epd_options() {
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
 	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
+	epd-offload) echo "$_epd_house" --tier --reason ;;
+	epd-restore) echo "$_epd_house" --pages --reason ;;
 	epd-handoff) echo "$_epd_house" --to --from --at --timeout --prepare --commit --abort \
 		--adopt --status --reason ;;
 	epd-plan) echo "$_epd_house" --from --to --bytes --op --policy --hint \
@@ -34,6 +36,7 @@ _epd_options() {
 	'epd-state show') echo "$_epd_house" --tokens --text ;;
 	'epd-state log') echo "$_epd_house" --verify ;;
 	'epd-state release') echo "$_epd_house" --recursive --reason ;;
+	'epd-state wait') echo "$_epd_house" --tool --ttl --done --reason ;;
 	'epd-state abort') echo "$_epd_house" --reason ;;
 	'epd-state metrics') echo "${_epd_house#--workflow }" --reset ;;
 	'epd-state gc') echo "${_epd_house#--workflow }" ;;
@@ -44,10 +47,11 @@ _epd_options() {
 # Names of manual pages, once they are begun.
 _epd_pages() {
 	[[ $1 != ep* ]] || echo epd epd-encode epd-prefill epd-decode epd-fork \
-		epd-handoff epd-mount epd-plan epd-serve epd-state epd.yaml
+		epd-handoff epd-mount epd-offload epd-plan epd-restore epd-serve \
+		epd-state epd.yaml
 }
 
-_epd_verbs='ls show tree log release rm abort check gc metrics'
+_epd_verbs='ls show tree log release rm wait abort check gc metrics'
 
 # Where the store is: what the line says, else the environment, else the home.
 _epd_store() {
@@ -225,10 +229,12 @@ _epd_value() {
 		compgen -W 'host cuda rocm tpu file' -- "$2" ;;
 	-s|--seed) compgen -W random -- "$2" ;;
 	-o|--options) _epd_mount_options "$2" ;;
-	-t|--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
+	--tier|-t) [ "$program" != epd-offload ] ||
+		compgen -W 'cpu nvme mooncake_store' -- "$2" ;;
+	--threads|--tenant|-p|--prompt|--system|--ttl|--expect|--key|-n) ;;
 	--predict|--temp|--top-k|--top-p|--repeat-penalty|--stop) ;;
 	--logprobs|--reason|--branches|--timeout|--listen|--credit) ;;
-	--bytes|--policy|--index|--at) ;;
+	--bytes|--policy|--index|--at|--tool|--pages) ;;
 	*) return 1 ;;
 	esac
 	return 0
@@ -283,16 +289,16 @@ _epd() {
 	else
 		case $program${verb:+ $verb} in
 		epd) mapfile -t out < <(compgen -W \
-			'encode prefill decode fork handoff mount plan serve state doctor help' \
+			'encode prefill decode fork offload restore handoff mount plan serve state doctor help' \
 			-- "$cur") ;;
 		epd-help) mapfile -t out < <(compgen -W \
-			"encode prefill decode fork handoff mount plan serve state doctor config
+			"encode prefill decode fork offload restore handoff mount plan serve state doctor config
 			$(_epd_pages "$cur")" -- "$cur") ;;
 		epd-state) mapfile -t out < <(compgen -W "$_epd_verbs" -- "$cur") ;;
 		epd-encode) mapfile -t out < <(_epd_value -i "$cur") ;;
 		epd-prefill) mapfile -t out < <(_epd_refs "$cur" / f
 			_epd_images "$cur") ;;
-		epd-decode|epd-fork|epd-plan) mapfile -t out < <(_epd_refs "$cur" /) ;;
+		epd-decode|epd-fork|epd-offload|epd-restore|epd-plan) mapfile -t out < <(_epd_refs "$cur" /) ;;
 		epd-handoff) mapfile -t out < <(_epd_handoff "$cur") ;;
 		epd-mount)
 			if _epd_is_unmount; then
@@ -302,7 +308,7 @@ _epd() {
 			else
 				mapfile -t out < <(compgen -d -- "$cur")
 			fi ;;
-		'epd-state abort') mapfile -t out < <(_epd_refs "$cur" /) ;;
+		'epd-state abort'|'epd-state wait') mapfile -t out < <(_epd_refs "$cur" /) ;;
 		'epd-state show'|'epd-state release')
 			mapfile -t out < <(_epd_refs "$cur" '' f) ;;
 		'epd-state gc'|'epd-state metrics') ;;
@@ -324,4 +330,4 @@ _epd() {
 }
 
 complete -o filenames -F _epd epd epd-encode epd-prefill epd-decode epd-fork \
-	epd-handoff epd-mount epd-plan epd-serve epd-state
+	epd-handoff epd-mount epd-offload epd-plan epd-restore epd-serve epd-state

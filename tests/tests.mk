@@ -54,6 +54,12 @@ $(B)/faults.so: tests/faults.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -D_GNU_SOURCE -std=c17 -O2 -g $(WARN) -shared -fPIC -o $@ $< -ldl
 
+# Stands in for the C library of a Mooncake Store.
+$(B)/mooncake-double.so: tests/mooncake_double.c tests/mooncake_double.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -D_GNU_SOURCE -I. -std=c17 -O2 -g $(WARN) -shared -fPIC -pthread -o $@ $<
+$(B)/unit/tier_mooncake_library: | $(B)/mooncake-double.so
+
 # make unit-NAME builds and runs one.
 unit-%: $(B)/unit/%
 	$<
@@ -128,8 +134,8 @@ include tests/parity/parity.mk tests/bench/bench.mk
 warn:
 	@bad=0; for c in gcc clang; do command -v $$c >/dev/null || { echo "$$c is absent"; continue; }; \
 	    for f in $(SRC) $(wildcard cmd/*.c transport/*.c $(if $(FUSE),fs/*.c) tests/unit/*.c tests/torture/*.c tests/fs/*.c tests/rxe/*.c tests/fuzz/*.c) \
-	    tests/faults.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
-	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
+	    tests/faults.c tests/mooncake_double.c tests/golden/run.c tests/eval/eval.c tests/spin/gen.c; do \
+	    $$c $(CPPFLAGS) $(FUSE_CFLAGS) $(WIRE_CFLAGS) $(CURL_CFLAGS) $(CFLAGS) -Werror -fsyntax-only $$f || bad=1; done; done; exit $$bad
 
 lint:
 	@tests/lint/arrows.sh

@@ -56,6 +56,7 @@
 	X("tier",      "nvme_cap",              I, tier_nvme_cap,         68719476736, 1048576, INT64_MAX) \
 	X("tier",      "mooncake_url",          S, tier_mooncake_url,     "", "http://|https://", 0) \
 	X("tier",      "mooncake_master",       S, tier_mooncake_master,  "", "", 0) \
+	X("tier",      "mooncake_admin",        S, tier_mooncake_admin,   "", "http://|https://", 0) \
 	X("tier",      "mooncake_parallel",     I, tier_mooncake_parallel, 4, 1, 64) \
 	X("tier",      "mooncake_timeout_ms",   I, tier_mooncake_timeout_ms, 2000, 1, 600000) \
 	X("tier",      "key_file",              S, tier_key_file,         "", "", 0) \

@@ -22,7 +22,7 @@ struct epd_http;
 /*
  * base: "http://HOST:PORT[/PATH]", before every request's path.  most: requests
  * under way at once, 1 to 64.
- * Fails: EPD_EUNSUPPORTED (no libcurl here), EPD_EUSAGE (no such URL), -ENOMEM.
+ * Fails: EPD_EUNSUPPORTED (no libcurl here of 7.87 or newer), EPD_EUSAGE (no such URL), -ENOMEM.
  */
 int epd_http_open(struct epd_http **out, const char *base, int most,
     struct epd_why *why);
@@ -63,7 +63,11 @@ int epd_http_start(struct epd_http *h, const struct epd_http_request *r,
  */
 int epd_http_wait(struct epd_http *h, struct epd_http_done *out,
     uint64_t deadline_ns, struct epd_why *why);
-/* The two together: for one request while nothing else is under way. */
+/*
+ * The two together: for one request while nothing else is under way.  What ended it
+ * is the result; 0: answered.  One whose kept connection broke may come to the
+ * service twice, by whichever way it was asked.
+ */
 int epd_http_do(struct epd_http *h, const struct epd_http_request *r,
     struct epd_http_done *out, struct epd_why *why);
 

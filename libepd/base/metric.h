@@ -93,10 +93,10 @@
 	X(RESTORE_NS,         "tier",     "restore_ns") \
 	X(RESTORE_BYTES,      "tier",     "restore_bytes") \
 	X(RESTORE_PINS,       "tier",     "restore_local_pins") \
-	X(TIER_HITS,          "tier",     "tier_hits") \
-	X(TIER_MISSES,        "tier",     "tier_misses") \
-	X(TIER_ERRORS,        "tier",     "tier_errors") \
-	X(TIER_CORRUPT,       "tier",     "tier_corrupt") \
+	X(TIER_HITS,          "tier",     "page_hits") \
+	X(TIER_MISSES,        "tier",     "page_misses") \
+	X(TIER_ERRORS,        "tier",     "errors") \
+	X(TIER_CORRUPT,       "tier",     "corrupt_pages") \
 	X(EVICT_RUNS,         "tier",     "evicted_runs") \
 	X(EVICT_BYTES,        "tier",     "evicted_bytes") \
 	X(PREFETCHED,         "tier",     "prefetched_runs") \

@@ -11,12 +11,17 @@
  * Back ends are a table: local (the default, of one node: nothing leaves the
  * process) and etcd v3 by its JSON gateway.  While etcd is away the directory is a
  * local one, says so once, counts it, and goes back when etcd does.  No call waits
- * longer than its deadline, and callers on other workflows' behalf share no lock
- * that is held over a wait.
+ * longer than its deadline, nor longer for one question than directory.timeout_ms,
+ * and callers on other workflows' behalf share no lock that is held over a wait.
  *
  * Two things in etcd are more than hints, because they are decided there by
  * transactions: that a node lives (its lease) and who owns a shard, with a term that
  * only grows.  Even so the term is checked where it counts, by the shard's own log.
+ *
+ * A process that stays (epd-serve, a mount) has one thread of the directory's own,
+ * which watches, renews the node's lease and tells of what was put; any of its
+ * threads may call.  A command that is over soon has none: its calls ask etcd
+ * themselves, one thread at a time, and what it puts stands by the node's lease.
  */
 #ifndef EPD_DIR_H
 #define EPD_DIR_H
@@ -27,50 +32,17 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/metrics.h"
-
-enum { EPD_HINT_KEY = 160, EPD_ADDRESS = 256, EPD_NODE_NAME = 64 };
-
-/*           id       name      key */
-#define EPD_HINTS(X) \
-	X(STATE,   "state",   "WORKFLOWUUIDHEX/sN") \
-	X(PAGE,    "page",    "NAMEHEX") \
-	X(FEATURE, "feature", "NAMEHEX")
-
-enum epd_hint_kind {
-	EPD_HINT_NONE,
-#define X(id, name, key) EPD_HINT_##id,
-	EPD_HINTS(X)
-#undef X
-};
-
-struct epd_hint {
-	enum epd_hint_kind kind;
-	char key[EPD_HINT_KEY];
-	uint8_t owner[16];	/* node: its store's UUID */
-	char address[EPD_ADDRESS];	/* of its data server, "tcp://HOST:PORT" */
-	char name[EPD_HINT_KEY];	/* what the owner calls it: "w1/s3"; "" of a page */
-	uint32_t version;	/* of a state: its newest */
-	uint64_t epoch;		/* of a state: lsn of its last change */
-	uint64_t checksum;	/* of a page or feature; of a state, of its head's names */
-	uint64_t lease_ms;	/* how long it is to stand without being renewed; 0: as its node */
-	uint64_t wall_ms;	/* when it was put, for display alone */
-	uint64_t age_ns;	/* out: since the reader knows it to have stood */
-};
-
-struct epd_node_info {
-	uint8_t uuid[16];
-	char name[EPD_NODE_NAME];	/* directory.node, or the host's */
-	char address[EPD_ADDRESS];
-	uint64_t wall_ms;
-};
+#include "dir/hint.h"
 
 struct epd_dir;
 struct epd_dir_options {
 	const struct epd_config *config;	/* directory.*; read here, not kept */
 	struct epd_node_info self;	/* address "": it serves nobody, and tells of nothing */
+	int stays;			/* with a thread, and as the node: its lease is held */
 	struct epd_metrics *metrics;
+	/* Both from any thread, and both may be NULL.  say: etcd gone, etcd back. */
 	const struct epd_log *log;
-	void (*say)(void *arg, const char *text);	/* etcd gone, etcd back; or NULL */
+	void (*say)(void *arg, const char *text);
 	void *arg;
 };
 /*
@@ -79,17 +51,25 @@ struct epd_dir_options {
  */
 int epd_dir_open(struct epd_dir **out, const struct epd_dir_options *o,
     struct epd_why *why);
+/* A node that stayed is gone with it, at once if etcd can be told in half a second. */
 void epd_dir_close(struct epd_dir *d);
-int epd_dir_is_away(const struct epd_dir *d);	/* 1: local mode, for want of etcd */
+int epd_dir_is_away(struct epd_dir *d);	/* 1: local mode, for want of etcd */
 
-/* Tell of something that lies at this node; put again, it is replaced. */
+/*
+ * Tell of something that lies at this node; put again, it is replaced.  Owner,
+ * address and time are filled in here.  A process that stays is not kept waiting:
+ * its thread tells, and tells again when etcd was away.  0 while etcd is away.
+ * Fails: EPD_EUSAGE (no such key, a lease of more than a day), EPD_ETOOBIG (2^20 are told of), -ENOMEM, EPD_EPEER,
+ * EPD_ETIMEOUT.
+ */
 int epd_dir_put(struct epd_dir *d, const struct epd_hint *hint,
     uint64_t deadline_ns, struct epd_why *why);
 int epd_dir_remove(struct epd_dir *d, enum epd_hint_kind kind, const char *key,
     uint64_t deadline_ns, struct epd_why *why);
 /*
- * Who is said to have it, the youngest first, ours among them: how many of max.
- * again: what was told before did not hold, so the back end is asked and no cache.
+ * Who is said to have it, the youngest first, ours among them: how many of max (64).
+ * again: what was told before did not hold, so the back end is asked and no cache;
+ * always so where the bound is 0.
  * EPD_ETIMEOUT, EPD_EPEER: it could not be asked; 0: nobody, as far as can be told.
  */
 int epd_dir_find(struct epd_dir *d, enum epd_hint_kind kind, const char *key,
@@ -103,7 +83,8 @@ int epd_dir_nodes(struct epd_dir *d,
 
 /*
  * Own a shard: by workflow UUID, for as long as this node's lease stands.  *term is
- * above any that was ever given for it.  Claimed before by us: the same term.
+ * above any that was ever given for it, and least or more.  Claimed before by us, and
+ * the lease stood since: the same term.
  * Fails: EPD_ELOCKED (another node's that lives; why names it), EPD_EPEER, EPD_ETIMEOUT
  * (cannot be told now: not owned).  The local back end gives terms of its own.
  */

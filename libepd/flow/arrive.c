@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "flow/arrive.h"
-#include "flow/reuse.h"
+#include "flow/room.h"
 
 enum {
 	BYTES_MAX = 1 << 30,		/* of one page */
@@ -79,8 +79,7 @@ static int
 make_room(const struct epd_arrival *x)
 {
 	struct epd_memory_fit fit;
-	const int rc = epd_memory_fit(x->s->memory, x->n * x->shape.bytes, NULL,
-	    NULL, &fit, NULL);
+	const int rc = epd_store_room(x->s, x->n * x->shape.bytes, &fit, NULL);
 
 	return rc == 0 && fit.over ? -ENOSPC : rc;
 }

@@ -17,6 +17,8 @@
 #include "flow/handoff.h"
 #include "flow/publish.h"
 #include "flow/reach.h"
+#include "flow/rest.h"
+#include "flow/room.h"
 
 struct lane {
 	struct epd_seq q;
@@ -121,6 +123,24 @@ take_lease(struct batch *b, struct lane *l, struct epd_state *st,
 	return rc < 0 ? rc : epd_shard_state(l->w->shard, l->ref->state, st);
 }
 
+/* The same of one that may rest, or come to. */
+static int
+take_up(struct batch *b, struct lane *l, struct epd_state *st,
+    struct epd_why *why)
+{
+	int rc, tries = 0;
+
+	do {
+		rc = epd_rest_wake(l->w, st, 0, why);
+		if (rc == 0)
+			rc = epd_reach_on(l->w, st, why);
+		if (rc == 0)
+			rc = take_lease(b, l, st, why);
+	} while (epd_rest_again(l->w, l->ref->state, rc, &tries) &&
+	    epd_shard_state(l->w->shard, l->ref->state, st) == 0);
+	return rc;
+}
+
 /* Keep the lease of a lane; without it nothing it draws would count. */
 static int
 keep_lease(struct batch *b, struct lane *l, struct epd_why *why)
@@ -168,8 +188,7 @@ open_lane(struct batch *b, struct lane *l, struct epd_why *why)
 		return epd_why(why, EPD_EUSAGE, "%s/s%u: it is at @%u; an earlier "
 		    "version goes on in a fork of it", l->w->name,
 		    l->ref->state, st.versions);
-	if ((rc = epd_reach_on(l->w, &st, why)) < 0 ||
-	    (rc = take_lease(b, l, &st, why)) < 0)
+	if ((rc = take_up(b, l, &st, why)) < 0)
 		return rc;
 	l->expect = st.versions;
 	l->q.stop = b->d->interrupt;
@@ -475,6 +494,7 @@ int
 epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
     struct epd_why *why)
 {
+	struct epd_memory_fit fit;
 	struct batch b = { .s = s, .d = d };
 	int rc;
 
@@ -520,6 +540,6 @@ epd_flow_decode(struct epd_session *s, const struct epd_decode *d,
 	epd_log(&s->store->log, "op=decode states=%d rc=%d", d->n, rc);
 	take_down(&b);
 	/* Each lane asked for room by itself; together they may be above the cap. */
-	(void)epd_memory_fit(s->store->memory, 0, NULL, NULL, NULL, NULL);
+	(void)epd_store_room(s->store, 0, &fit, NULL);
 	return rc;
 }

@@ -13,8 +13,7 @@ epd_reach_on(const struct epd_workflow *w, const struct epd_state *st,
 	if (st->status == EPD_ABORTED)
 		return epd_why(why, -EPERM, "%s/s%u: it is ABORTED, and can "
 		    "only be released", w->name, st->id);
-	if (st->status != EPD_ACTIVE && st->status != EPD_SUSPECT &&
-	    st->status != EPD_OFFLOADED)
+	if (st->status != EPD_ACTIVE && st->status != EPD_SUSPECT)
 		return epd_why(why, EPD_ESTATUS, "%s/s%u: it is %s", w->name,
 		    st->id, epd_status_name(st->status));
 	return 0;

@@ -7,7 +7,8 @@
  * these say and hand each other.
  *
  * The RFC's create_state is epd_flow_create, fork_state epd_flow_fork,
- * release_state epd_flow_release, and advance_step epd_flow_prefill onto a state:
+ * release_state epd_flow_release, offload_state epd_flow_offload, restore_state
+ * epd_flow_restore, and advance_step epd_flow_prefill onto a state:
  * text, images, and observations and results of tools as messages.
  */
 #ifndef EPD_FLOW_H
@@ -23,6 +24,7 @@
 #include "flow/handoff.h"
 #include "flow/node.h"
 #include "flow/prospect.h"
+#include "flow/rest.h"
 #include "flow/session.h"
 #include "flow/store.h"
 #include "flow/transfer.h"

@@ -5,6 +5,8 @@
 #include "flow/branch.h"
 #include "flow/handoff.h"
 #include "flow/reach.h"
+#include "flow/rest.h"
+#include "flow/tiers.h"
 #include "flow/whole.h"
 
 enum { TRIES = 10 };	/* to copy what is the newest still */
@@ -12,10 +14,7 @@ enum { TRIES = 10 };	/* to copy what is the newest still */
 static void
 freed(void *arg, uint64_t run)
 {
-	const struct epd_workflow *w = arg;
-
-	if (w->runs >= 0)
-		(void)epd_run_free(w->runs, run);
+	epd_workflow_drop(arg, run);
 }
 
 static int
@@ -30,7 +29,8 @@ may_fork(struct epd_workflow *w, const struct epd_fork_request *f,
 	if (st.status == EPD_SUSPECT)
 		return epd_why(why, EPD_ESUSPECT, "it is SUSPECT: %s",
 		    epd_strerror(EPD_ESUSPECT));
-	return epd_reach_on(w, &st, why);
+	rc = epd_rest_wake(w, &st, 0, why);
+	return rc < 0 ? rc : epd_reach_on(w, &st, why);
 }
 
 static struct epd_fork_ask
@@ -96,7 +96,11 @@ fork_shared(struct epd_workflow *w, const struct epd_fork_request *f,
 {
 	const struct epd_fork_ask ask = asked(f);
 	struct epd_state st;
-	int rc = epd_shard_fork(w->shard, &ask, &out->first, why);
+	int rc, tries = 0;
+
+	do
+		rc = epd_shard_fork(w->shard, &ask, &out->first, why);
+	while (epd_rest_again(w, f->from.state, rc, &tries));
 
 	/* Which version was the newest was decided there. */
 	if (rc == 0)

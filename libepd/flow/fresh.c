@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "flow/publish.h"
 #include "flow/reuse.h"
+#include "flow/room.h"
 
 enum {
 	FIT = 64,	/* pages the memory tier is asked to have room for at once, */
@@ -83,36 +84,21 @@ epd_seq_table(struct epd_seq *q, long n)
 static int
 ask_room(struct epd_seq *q, long upto, struct epd_why *why)
 {
-	struct epd_memory *m = q->s->store->memory;
 	const uint64_t bytes = q->s->page_bytes;
-	uint64_t some = epd_memory_cap(m) / PART / bytes;
+	uint64_t some = epd_memory_cap(q->s->store->memory) / PART / bytes;
+	struct epd_memory_fit fit;
 	int rc;
 
 	if (upto <= q->asked)
 		return 0;
 	some = some > FIT ? FIT : some;
 	upto = upto > q->asked + (long)some ? upto : q->asked + (long)some;
-	rc = epd_memory_fit(m, (uint64_t)(upto - q->first) * bytes, NULL, NULL,
-	    NULL, NULL);
+	rc = epd_store_room(q->s->store, (uint64_t)(upto - q->first) * bytes,
+	    &fit, NULL);
 	if (rc < 0)
 		return epd_seq_tier_why(why, rc);
 	q->asked = upto;
 	return 0;
-}
-
-int
-epd_store_squeeze(const struct epd_store *s, uint64_t bytes)
-{
-	struct epd_memory *m = s->memory;
-	const uint64_t cap = epd_memory_cap(m);
-	struct epd_memory_fit fit = {0};
-	uint64_t used = 0;
-	int rc = epd_memory_used(m, &used);
-
-	if (rc == 0)
-		rc = epd_memory_fit(m, (cap > used ? cap - used : 0) +
-		    bytes, NULL, NULL, &fit, NULL);
-	return rc < 0 ? rc : fit.runs > 0;
 }
 
 /* One more fresh page at index i; a partial page of the parent is copied in. */
@@ -235,6 +221,8 @@ epd_seq_publish_fresh(struct epd_seq *q, uint64_t run,
 		rc = epd_run_publish(q->fresh, run, e, epd_run_count(q->fresh));
 	while (rc == -ENOSPC && epd_store_squeeze(q->s->store,
 	    q->s->page_bytes) > 0);
+	if (rc == 0)
+		epd_run_used(q->w->runs, run, q->used_ns - (uint64_t)q->first);
 	if (rc == 0 && !epd_run_is_given(q->fresh))
 		epd_index_put(x, q->w->name, run,
 		    (uint32_t)q->s->shape.tokens, e, epd_run_count(q->fresh));

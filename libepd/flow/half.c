@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "flow/half.h"
 #include "flow/node.h"
+#include "flow/tiers.h"
 
 void
 epd_half_place(struct epd_half *half, const char *store, const char *workflow)
@@ -245,8 +246,7 @@ freed(void *arg, uint64_t run)
 {
 	const struct epd_half *half = arg;
 
-	if (half->w.runs >= 0)
-		(void)epd_run_free(half->w.runs, run);
+	epd_workflow_drop(&half->w, run);
 }
 
 int

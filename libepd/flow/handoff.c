@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "flow/reach.h"
+#include "flow/rest.h"
 #include "flow/standing.h"
 #include "flow/target.h"
 
@@ -60,7 +61,8 @@ may_offer(struct epd_workflow *src, const struct epd_offer *o,
 		return epd_why(why, rc, "%s", epd_strerror(rc));
 	if (st.status == EPD_SUSPECT)
 		return epd_why(why, EPD_ESUSPECT, "it is SUSPECT");
-	if ((rc = epd_reach_on(src, &st, why)) < 0)
+	if ((rc = epd_rest_wake(src, &st, 1, why)) < 0 ||
+	    (rc = epd_reach_on(src, &st, why)) < 0)
 		return rc;
 	if ((rc = is_held(src, o->state.state, why)) < 0)
 		return rc;
@@ -80,7 +82,7 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
     struct epd_why *why)
 {
 	uint8_t uuid[16];
-	int rc;
+	int rc, tries = 0;
 
 	*h = (struct epd_handoff){
 		.phase = EPD_PREPARED,
@@ -100,8 +102,10 @@ offer(struct epd_store *s, const struct epd_offer *o, uint32_t version,
 	memcpy(h->peer, dst->uuid, 16);
 	if (!dst->near)
 		memcpy(h->home, dst->home, 16);
-	return epd_reach_ended(src, h->state, epd_shard_prepare(src->shard, h,
-	    why), why);
+	do
+		rc = epd_shard_prepare(src->shard, h, why);
+	while (epd_rest_again(src, h->state, rc, &tries));
+	return epd_reach_ended(src, h->state, rc, why);
 }
 
 /* It is prepared, whatever may be read of it now. */

@@ -28,6 +28,8 @@
 #include "flow/draft.h"
 #include "flow/handoff.h"
 #include "flow/litter.h"
+#include "flow/room.h"
+#include "flow/tiers.h"
 #include "page/page.h"
 
 enum {
@@ -69,6 +71,7 @@ freed(void *arg, uint64_t run)
 
 	if (f->w->runs >= 0)
 		(void)take(f, run);
+	epd_workflow_drop(f->w, run);
 }
 
 /* ---- gc ---- */
@@ -467,7 +470,7 @@ sweep_memory(struct gc *g)
 	step(g, "memory folders of other stores", rc < 0 ? rc : failed);
 	g->out->memory_folders += rc > 0 ? (uint64_t)rc : 0;
 	g->out->folder_bytes += bytes;
-	if ((rc = epd_memory_fit(g->s->memory, 0, NULL, NULL, &fit, &why)) < 0)
+	if ((rc = epd_store_room(g->s, 0, &fit, &why)) < 0)
 		step(g, *why.text ? why.text : "memory tier", rc);
 	g->out->evicted = fit.runs;
 	g->out->evicted_bytes = fit.evicted;

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "flow/lossy.h"
 #include "flow/publish.h"
+#include "flow/tiers.h"
 
 struct link {
 	uint64_t node;
@@ -161,6 +162,7 @@ struct pages {
 	long first, n;
 	const struct epd_page_entry *want;
 	int came;		/* by a codec */
+	int given;
 };
 
 /* Enter a mapped run's pages, from its page at on, in the table. */
@@ -180,6 +182,8 @@ enter(struct epd_seq *q, const struct epd_run *run, long at,
 	if (p->rows > q->rows)
 		q->found += p->rows - q->rows;
 	q->rows = p->rows;
+	/* What stands on others goes before them. */
+	epd_run_used(q->w->runs, p->run, q->used_ns - (uint64_t)p->first);
 	return 0;
 }
 
@@ -222,6 +226,19 @@ mend(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 	return keep_fresh(q);
 }
 
+/* From a lower tier, where there is one that has them. */
+static int
+fetch(struct epd_seq *q, const struct epd_run_shape *shape,
+    const struct pages *p)
+{
+	const struct epd_lot lot = { .workflow = q->w->name, .run = p->run,
+		.shape = *shape, .entry = p->want, .n = p->n,
+		.given = p->given };
+	struct epd_fill f = { 0 };
+
+	return epd_fill_run(q->s->store, q->w, &lot, &f, NULL);
+}
+
 /* Have the pages of one run in the table, computed again if they must be. */
 static int
 take_run(struct epd_seq *q, const struct pages *p, struct epd_why *why)
@@ -239,15 +256,19 @@ take_run(struct epd_seq *q, const struct pages *p, struct epd_why *why)
 	epd_seq_shape(q->s, &shape);
 	rc = epd_runs_get(q->runs, q->w->runs, p->run, &shape, p->want, p->n,
 	    &run, &at, &lost);
+	if (rc == EPD_ECORRUPT || rc == EPD_EKIND || rc == -EIO) {
+		epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT,
+		    (uint64_t)p->n);
+		epd_run_free(q->w->runs, p->run);
+		rc = -ENOENT;
+	}
+	if (rc == -ENOENT && fetch(q, &shape, p) == 0)
+		rc = epd_runs_get(q->runs, q->w->runs, p->run, &shape, p->want,
+		    p->n, &run, &at, &lost);
 	if (rc == 0)
 		return enter(q, run, at, p);
-	if (rc == -ENOENT)
-		return mend(q, p, why);
-	if (rc != EPD_ECORRUPT && rc != EPD_EKIND && rc != -EIO)
-		return epd_why(why, rc, "%s", lost.text);
-	epd_count(q->s->store->metrics, EPD_M_PAGES_CORRUPT, (uint64_t)p->n);
-	epd_run_free(q->w->runs, p->run);
-	return mend(q, p, why);
+	return rc == -ENOENT ? mend(q, p, why) :
+	    epd_why(why, rc, "%s", lost.text);
 }
 
 /* The version's pages, run by run; it and e are the caller's own. */
@@ -265,6 +286,7 @@ take_pages(struct epd_seq *q, const struct epd_version *v,
 			.run = epd_version_run(v, i),
 			.first = (long)v->first_page + done, .n = n,
 			.want = e + done, .came = q->lossy && !v->parent,
+			.given = v->given,
 			.rows = (v->first_page + (uint64_t)last) * t +
 			    e[last].rows,
 		};

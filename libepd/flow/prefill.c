@@ -12,6 +12,7 @@
 #include "flow/prompt.h"
 #include "flow/publish.h"
 #include "flow/reach.h"
+#include "flow/rest.h"
 #include "flow/reuse.h"
 
 static int
@@ -73,6 +74,22 @@ describe(struct epd_seq *q, uint64_t had, uint32_t images, struct epd_why *why,
 	return 0;
 }
 
+/* It may have come to rest while this was computed. */
+static int
+commit(struct epd_workflow *w, const struct epd_step *step,
+    const struct epd_version *v, uint32_t *version, struct epd_why *why)
+{
+	int rc, tries = 0;
+
+	do
+		rc = step->lease ? epd_shard_advance_leased(w->shard,
+		    step->lease, step->state, step->expect, v, version, why) :
+		    epd_shard_advance(w->shard, step->state, step->expect,
+		    step->key, v, version, why);
+	while (epd_rest_again(w, step->state, rc, &tries));
+	return epd_reach_ended(w, step->state, rc, why);
+}
+
 int
 epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
     struct epd_version *v, uint32_t *version, struct epd_why *why)
@@ -83,13 +100,8 @@ epd_seq_advance(struct epd_seq *q, const struct epd_step *step,
 	int other = 0, rc = describe(q, step->had, step->images, why, v,
 	    &pages);
 
-	if (rc == 0 && step->lease)
-		rc = epd_shard_advance_leased(s, step->lease, step->state,
-		    step->expect, v, version, why);
-	else if (rc == 0)
-		rc = epd_shard_advance(s, step->state, step->expect, step->key,
-		    v, version, why);
-	rc = epd_reach_ended(q->w, step->state, rc, why);
+	if (rc == 0)
+		rc = commit(q->w, step, v, version, why);
 	/* With a key it may have been done before, and then not by this run. */
 	if (rc == 0 && step->key)
 		other = epd_shard_version(s, step->state, *version, &now) ==
@@ -227,7 +239,8 @@ target(struct epd_seq *q, const struct epd_prefill *p, struct epd_workflow *w,
 	if (rc != 0)
 		return rc;
 	out->version = st.versions;
-	if ((rc = epd_reach_on(w, &st, why)) < 0)
+	if ((rc = epd_rest_wake(w, &st, 0, why)) < 0 ||
+	    (rc = epd_reach_on(w, &st, why)) < 0)
 		return rc;
 	if (p->expect && p->expect != st.versions)
 		return epd_why(why, EPD_EVERSION, "%s/s%u: it is at @%u, not "

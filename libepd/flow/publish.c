@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "flow/publish.h"
 #include "flow/reuse.h"
+#include "flow/room.h"
 
 /* As a copy: the run it was in went meanwhile, or lies elsewhere. */
 static int

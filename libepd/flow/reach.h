@@ -16,7 +16,8 @@ int epd_reach_load(struct epd_seq *q, uint32_t state, uint32_t version,
  */
 void epd_reach_lost(struct epd_workflow *w, uint32_t state, const char *reason);
 /*
- * Whether one with this status goes on, as ACTIVE, SUSPECT and OFFLOADED do.
+ * Whether one with this status goes on, as ACTIVE and SUSPECT do; one that rests is
+ * resumed first (flow/rest.h).
  * Fails: -EPERM (ABORTED: nothing but its release will ever follow), EPD_ESTATUS
  * (it is on its way).
  */

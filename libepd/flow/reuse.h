@@ -35,11 +35,6 @@ int epd_seq_name(const struct epd_seq *q, long page, uint32_t rows,
 
 /* Shared by the files that add pages and publish them. */
 int epd_seq_tier_why(struct epd_why *why, int rc);
-/*
- * The file system is full though the cap is not reached: old runs go until there
- * is room for a page of so many bytes.  1 if some went.
- */
-int epd_store_squeeze(const struct epd_store *s, uint64_t bytes);
 /* Name the fresh pages.  Owns: the caller frees *out. */
 int epd_seq_name_fresh(struct epd_seq *q, struct epd_page_entry **out,
     struct epd_why *why);

@@ -10,7 +10,8 @@ void
 epd_seq_begin(struct epd_seq *q, struct epd_session *s,
     struct epd_workflow *w, struct epd_runs *runs)
 {
-	*q = (struct epd_seq){ .s = s, .w = w, .runs = runs };
+	*q = (struct epd_seq){ .s = s, .w = w, .runs = runs,
+		.used_ns = epd_clock_wall_ms() * 1000000 + 999999 };
 	epd_session_base(s, &q->base);
 }
 

@@ -46,6 +46,7 @@ struct epd_seq {
 	int lossy;			/* some pages came by a codec (lossy.h): */
 	char codec[EPD_CODEC_NAME];	/* by this one, or "": by more than one */
 	struct epd_seq *exact;		/* the same as they were before; or NULL */
+	uint64_t used_ns;		/* when its path was taken up, wall clock */
 	uint64_t lost, computed;	/* pages computed again; tokens computed */
 	const volatile sig_atomic_t *stop;	/* as in struct epd_prefill */
 	int given;			/* a caller's or a peer's pages are among them */

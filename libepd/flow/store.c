@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "flow/book.h"
 #include "flow/inner.h"
+#include "flow/tiers.h"
 
 #define STORE_HEAD "epd-store 1\nuuid "
 
@@ -193,6 +194,7 @@ static void
 close_parts(struct epd_store *s)
 {
 	epd_index_close(s->index);
+	epd_store_tiers_close(s);
 	epd_memory_close(s->memory);
 	epd_features_close(s->features);
 	epd_procs_close(s->procs);

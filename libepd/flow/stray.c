@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "flow/litter.h"
+#include "flow/tiers.h"
 
 enum known {
 	FOREIGN,
@@ -46,15 +47,15 @@ is_one_of(const char *name, const char *const *of)
 
 /* ---- what each folder has ---- */
 
-/* The memory tier may have been put into the store. */
+/* A tier's folder may have been put into the store; own is where it is otherwise. */
 static int
-has_memory(const struct epd_store *s, const char *name)
+has_tier(const struct epd_store *s, const char *dir, const char *own,
+    const char *name)
 {
 	const size_t n = strlen(s->path), m = strlen(name);
-	const char *dir = s->config.memory_dir;
 
 	if (!*dir)
-		return !strcmp(name, "memory");
+		return !strcmp(name, own);
 	if (strncmp(dir, s->path, n) || dir[n] != '/')
 		return 0;
 	dir += n + strspn(dir + n, "/");
@@ -69,7 +70,11 @@ of_store(const struct walk *k, const char *name)
 		NULL
 	};
 
-	return is_one_of(name, ours) || has_memory(k->t->s, name) ? OURS :
+	const struct epd_store *s = k->t->s;
+
+	return is_one_of(name, ours) ||
+	    has_tier(s, s->config.memory_dir, "memory", name) ||
+	    has_tier(s, s->config.tier_nvme_dir, EPD_DISK, name) ? OURS :
 	    FOREIGN;
 }
 

@@ -282,6 +282,9 @@ identity(struct sheet *p, const char *name)
 	else
 		epd_jw_str(w, "parent_version_id", NULL);
 	epd_jw_str(w, "status", epd_book_status(&k->st, &k->x));
+	str_or_null(w, "tier", k->st.tier);
+	str_or_null(w, "waits_for_tool", k->st.tool);
+	time_or_null(w, "wait_deadline_ms", k->st.wait_deadline_ms);
 	epd_jw_hex(w, "owner_shard", shard, sizeof shard);
 	time_or_null(w, "ttl_deadline_ms", k->st.ttl_deadline_ms);
 	epd_jw_uint(w, "created_ms", k->st.created_ms);
@@ -456,6 +459,9 @@ epd_view_record(struct epd_jw *w, const char *workflow,
 	else
 		epd_jw_str(w, "handoff", NULL);
 	epd_jw_uint(w, "bytes", r->bytes);
+	str_or_null(w, "status", r->status);
+	str_or_null(w, "tier", r->tier);
+	str_or_null(w, "tool", r->tool);
 	epd_jw_str(w, "reason", *r->reason ? r->reason : NULL);
 }
 

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "flow/book.h"
 #include "flow/names.h"
+#include "flow/room.h"
 #include "flow/whole.h"
 
 static int
@@ -204,7 +205,7 @@ static int
 room(struct epd_store *store, uint64_t bytes)
 {
 	struct epd_memory_fit fit;
-	int rc = epd_memory_fit(store->memory, bytes, NULL, NULL, &fit, NULL);
+	int rc = epd_store_room(store, bytes, &fit, NULL);
 
 	return rc == 0 && fit.over ? -ENOSPC : rc;
 }

@@ -435,3 +435,15 @@ epd_run_sweep(int dirfd)
 
 	return rc ? rc : e.gone;
 }
+
+void
+epd_run_used(int dirfd, uint64_t run, uint64_t wall_ns)
+{
+	const struct timespec at = { (time_t)(wall_ns / 1000000000),
+	    (long)(wall_ns % 1000000000) };
+	const struct timespec used[2] = { at, at };
+	char name[EPD_RUN_NAME];
+
+	epd_run_format(name, run);
+	(void)utimensat(dirfd, name, used, AT_SYMLINK_NOFOLLOW);
+}

@@ -85,6 +85,11 @@ const void *epd_run_page(const struct epd_run *r, long i);
 int epd_run_verify(struct epd_run *r, long i);
 void epd_run_close(struct epd_run *r);
 
+/*
+ * Say when a run was last used, by the wall clock in ns: eviction goes by it, and by
+ * epd_run_open's.  Of two that are used together the one to go first is told earlier.
+ */
+void epd_run_used(int dirfd, uint64_t run, uint64_t wall_ns);
 /* Unlink a run; absent is fine. */
 int epd_run_free(int dirfd, uint64_t run);
 /* Hard-link a run under the id as; done already is fine.  -EEXIST (another file), -EXDEV, -errno. */

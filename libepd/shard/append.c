@@ -15,7 +15,7 @@
 #include "shard/shard_in.h"
 
 enum {
-	VERB = 2,	/* records of a verb, at most */
+	VERB = 3,	/* records of a verb, at most */
 	UNTOLD = 16	/* bytes of one that is */
 };
 

@@ -138,6 +138,8 @@ verb_of(unsigned kind)
 	case EPD_KIND_RELEASE: return &epd_apply_release;
 	case EPD_KIND_LEASE: return &epd_apply_lease;
 	case EPD_KIND_DROP: return &epd_apply_unlease;
+	case EPD_KIND_WAIT: return &epd_apply_wait;
+	case EPD_KIND_OFFLOAD:
 	case EPD_KIND_RESTORE:
 	case EPD_KIND_SUSPECT:
 	case EPD_KIND_ABORT:

@@ -22,6 +22,8 @@ struct epd_change {
 	uint32_t tokens;
 	uint64_t parent, key, term;
 	enum epd_status to;
+	const char *tier, *tool;	/* in the arena */
+	uint64_t deadline_ms;
 	struct epd_lease lease;
 	struct epd_handoff handoff;
 	struct epd_arena_mark mark;
@@ -56,7 +58,8 @@ struct epd_apply_verb {
 };
 extern const struct epd_apply_verb epd_apply_create, epd_apply_ready,
     epd_apply_advance, epd_apply_fork, epd_apply_release, epd_apply_term,
-    epd_apply_lease, epd_apply_unlease, epd_apply_offer, epd_apply_move;
+    epd_apply_lease, epd_apply_unlease, epd_apply_offer, epd_apply_move,
+    epd_apply_wait;
 
 /* The state, if the verb may be done to it; not for what decides a hand-off. */
 int epd_apply_meant(const struct epd_table *t, uint32_t id,

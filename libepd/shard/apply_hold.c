@@ -173,11 +173,13 @@ prepare_move(struct epd_table *t, const struct epd_rec *r,
     struct epd_change *c, struct epd_why *why)
 {
 	struct epd_move in;
-	int rc = epd_move_unpack(r->payload, &in);
+	int rc = epd_move_unpack(r->payload, c->kind, &in);
 
 	if (rc)
 		return rc;
 	c->to = in.to;
+	if (*in.tier && !(c->tier = epd_apply_str(t, in.tier)))
+		return -ENOMEM;
 	if (epd_handoff_is(in.handoff))
 		return c->kind == EPD_KIND_COMMIT || c->kind == EPD_KIND_ABORT ?
 		    prepare_decision(t, &in, c, why) : EPD_ECORRUPT;
@@ -197,6 +199,7 @@ commit_move(struct epd_table *t, struct epd_change *c)
 
 	epd_apply_touch(c->head, c);
 	c->head->state.status = c->to;
+	c->head->state.tier = c->tier ? c->tier : "";
 	c->head->pinned = 0;
 	if (c->to == EPD_FREE)
 		epd_apply_free(t, c);
@@ -205,5 +208,36 @@ commit_move(struct epd_table *t, struct epd_change *c)
 	else if (h)
 		epd_table_forget(t, h);
 }
+
+static int
+prepare_wait(struct epd_table *t, const struct epd_rec *r,
+    struct epd_change *c, struct epd_why *why)
+{
+	struct epd_wait in;
+	struct epd_head *h;
+	int rc = epd_wait_unpack(r->payload, &in);
+
+	if (rc)
+		return rc;
+	h = epd_table_find(t, in.id);
+	rc = epd_apply_meant(t, in.id, EPD_KIND_WAIT, h ?
+	    epd_life_of(h->state.status) : EPD_STATE_ACTIVE, &c->head, why);
+	if (rc)
+		return rc;
+	c->deadline_ms = in.deadline_ms;
+	c->tool = *in.tool ? epd_apply_str(t, in.tool) : "";
+	return c->tool ? 0 : -ENOMEM;
+}
+
+static void
+commit_wait(struct epd_table *t, struct epd_change *c)
+{
+	(void)t;
+	epd_apply_touch(c->head, c);
+	c->head->state.tool = c->tool;
+	c->head->state.wait_deadline_ms = c->deadline_ms;
+}
+
+const struct epd_apply_verb epd_apply_wait = { prepare_wait, commit_wait };
 
 const struct epd_apply_verb epd_apply_move = { prepare_move, commit_move };

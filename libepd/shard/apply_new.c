@@ -51,6 +51,9 @@ commit_version(struct epd_table *t, const struct epd_change *c)
 	epd_tree_hold(t->tree, c->lsn);
 	t->pending--;
 	c->head->v[s->versions++] = (struct epd_head_version){ c->lsn, c->key };
+	/* What it waited for came, or it went on without. */
+	s->tool = s->tier = "";
+	s->wait_deadline_ms = 0;
 	epd_apply_touch(c->head, c);
 }
 
@@ -227,6 +230,8 @@ make_branch(const struct epd_rec *r, const struct epd_fork *in, uint32_t i,
 	h->state.id = in->first + i;
 	h->state.versions = 1;
 	h->state.status = EPD_ACTIVE;
+	h->state.tool = h->state.tier = "";
+	h->state.wait_deadline_ms = 0;
 	h->state.epoch = r->lsn;
 	h->state.created_ms = h->state.changed_ms = r->wall_ms;
 	h->state.parent_state = in->id;

@@ -7,9 +7,10 @@
  *	index	sections, each: kind u32, count u32, bytes u64, entries
  *	  nodes	id u64, parent u64, tokens u32, body bytes u32, body crc u32,
  *		links u32, run u64, wall_ms u64; ascending
- *	  states id u32, versions u32, status u32, flags u32 (1: changed),
- *		epoch u64, created_ms u64, with changed changed_ms u64, salt
- *		u64, traits, then per version: node u64, key u64; ascending
+ *	  states id u32, versions u32, status u32, flags u32 (1: changed, 2: rests,
+ *		4: waits), epoch u64, created_ms u64, with changed changed_ms
+ *		u64, salt u64, traits, with rests tier, with waits deadline_ms
+ *		u64 and tool, then per version: node u64, key u64; ascending
  *	  leases as in the log, then node u64; ascending; left out if none
  *	  hand-offs as in the log, then lsn u64; ascending; left out if none
  *	bodies	in the order of the nodes
@@ -31,7 +32,8 @@ enum {
 	HEAD = EPD_CHECKPOINT_HEAD,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
 	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
-	CHANGED = EPD_CHECKPOINT_CHANGED,
+	CHANGED = EPD_CHECKPOINT_CHANGED, RESTS = EPD_CHECKPOINT_RESTS,
+	WAITS = EPD_CHECKPOINT_WAITS,
 };
 
 static size_t
@@ -96,13 +98,21 @@ pack_states(const struct epd_table *t, struct epd_buf *index)
 		epd_pack_u32(index, h->state.versions);
 		epd_pack_u32(index, h->state.status);
 		/* A guess is made anew by whoever reads. */
-		epd_pack_u32(index, h->guessed ? 0 : CHANGED);
+		epd_pack_u32(index, (h->guessed ? 0 : (unsigned)CHANGED) |
+		    (*h->state.tier ? (unsigned)RESTS : 0) |
+		    (*h->state.tool ? (unsigned)WAITS : 0));
 		epd_pack_u64(index, h->state.epoch);
 		epd_pack_u64(index, h->state.created_ms);
 		if (!h->guessed)
 			epd_pack_u64(index, h->state.changed_ms);
 		epd_pack_u64(index, h->salt);
 		epd_traits_pack(index, &h->state);
+		if (*h->state.tier)
+			epd_record_str(index, h->state.tier);
+		if (*h->state.tool) {
+			epd_pack_u64(index, h->state.wait_deadline_ms);
+			epd_record_str(index, h->state.tool);
+		}
 		for (uint32_t k = 0; k < h->state.versions; k++) {
 			epd_pack_u64(index, h->v[k].node);
 			epd_pack_u64(index, h->v[k].key);

@@ -24,11 +24,12 @@ enum {
 	HEAD = EPD_CHECKPOINT_HEAD, NODE = EPD_CHECKPOINT_NODE,
 	NODES = EPD_CHECKPOINT_NODES, STATES = EPD_CHECKPOINT_STATES,
 	LEASES = EPD_CHECKPOINT_LEASES, HANDOFFS = EPD_CHECKPOINT_HANDOFFS,
-	CHANGED = EPD_CHECKPOINT_CHANGED,
+	CHANGED = EPD_CHECKPOINT_CHANGED, RESTS = EPD_CHECKPOINT_RESTS,
+	WAITS = EPD_CHECKPOINT_WAITS,
 	SECTION = 16, VERSION = 16,	/* bytes */
 	WINDOW = 65536,
 	/* A state without its versions: mostly, and at most. */
-	STATE = 1024, STATE_MOST = 256 + 3 * (4 + EPD_STRING_MAX),
+	STATE = 1024, STATE_MOST = 256 + 5 * (4 + EPD_STRING_MAX),
 };
 
 struct head {
@@ -201,13 +202,17 @@ take_state(struct index *x, struct epd_head *h)
 		s->changed_ms = h->guessed ? 0 : epd_unpack_u64(&c);
 		h->salt = epd_unpack_u64(&c);
 		epd_traits_unpack(&c, s);
+		s->tier = flags & RESTS ? epd_record_take_str(&c) : "";
+		s->wait_deadline_ms = flags & WAITS ? epd_unpack_u64(&c) : 0;
+		s->tool = flags & WAITS ? epd_record_take_str(&c) : "";
 		if (c.failed && most == STATE)
 			continue;
 		if (c.failed)
 			return EPD_ECORRUPT;
 		x->n -= (size_t)(c.p - x->p);
 		x->p = c.p;
-		return flags & ~(uint32_t)CHANGED ? EPD_EKIND : 0;
+		return flags & ~(uint32_t)(CHANGED | RESTS | WAITS) ?
+		    EPD_EKIND : 0;
 	}
 }
 
@@ -245,7 +250,10 @@ load_state(struct index *x)
 	s->model_path = keep_str(t, s->model_path);
 	s->tenant = keep_str(t, s->tenant);
 	s->fingerprint = keep_str(t, s->fingerprint);
-	if (!s->model_path || !s->tenant || !s->fingerprint)
+	s->tier = *s->tier ? keep_str(t, s->tier) : "";
+	s->tool = *s->tool ? keep_str(t, s->tool) : "";
+	if (!s->model_path || !s->tenant || !s->fingerprint || !s->tier ||
+	    !s->tool)
 		return -ENOMEM;
 	rc = epd_table_reserve(t, 1);
 	if (!rc)

@@ -126,11 +126,13 @@ epd_move_pack(struct epd_buf *b, enum epd_kind kind, const struct epd_move *m)
 	epd_pack_u32(b, m->adopted);
 	epd_buf_put(b, m->handoff, 16);
 	epd_record_str(b, m->reason);
+	if (kind == EPD_KIND_OFFLOAD)
+		epd_record_str(b, m->tier);
 	epd_record_end(b, at);
 }
 
 int
-epd_move_unpack(struct epd_span p, struct epd_move *out)
+epd_move_unpack(struct epd_span p, enum epd_kind kind, struct epd_move *out)
 {
 	struct epd_cur c = epd_cur(p);
 	uint32_t to;
@@ -140,9 +142,34 @@ epd_move_unpack(struct epd_span p, struct epd_move *out)
 	out->adopted = epd_unpack_u32(&c);
 	take16(&c, out->handoff);
 	out->reason = epd_record_take_str(&c);
+	out->tier = kind == EPD_KIND_OFFLOAD ? epd_record_take_str(&c) : "";
 	if (to < EPD_ACTIVE || to > EPD_FREE || out->adopted > 1)
 		return EPD_ECORRUPT;
 	out->to = to;
+	return epd_record_whole(&c);
+}
+
+void
+epd_wait_pack(struct epd_buf *b, const struct epd_wait *w)
+{
+	size_t at = epd_record_begin(b, EPD_KIND_WAIT);
+
+	epd_pack_u32(b, w->id);
+	epd_pack_u64(b, w->deadline_ms);
+	epd_record_str(b, w->tool);
+	epd_record_str(b, w->reason);
+	epd_record_end(b, at);
+}
+
+int
+epd_wait_unpack(struct epd_span p, struct epd_wait *out)
+{
+	struct epd_cur c = epd_cur(p);
+
+	*out = (struct epd_wait){ .id = epd_unpack_u32(&c) };
+	out->deadline_ms = epd_unpack_u64(&c);
+	out->tool = epd_record_take_str(&c);
+	out->reason = epd_record_take_str(&c);
 	return epd_record_whole(&c);
 }
 

@@ -25,17 +25,27 @@ struct epd_drop {
 void epd_drop_pack(struct epd_buf *b, const struct epd_drop *d);
 int epd_drop_unpack(struct epd_span p, struct epd_drop *out);
 
-/* SUSPECT, ABORT, RESTORE, COMMIT: a state's move to another status. */
+/* SUSPECT, ABORT, OFFLOAD, RESTORE, COMMIT: a state's move to another status. */
 struct epd_move {
 	uint32_t id;
 	enum epd_status to;
 	uint32_t adopted;		/* COMMIT: by a person */
 	uint8_t handoff[16];		/* zero: not by one */
 	const char *reason;
+	const char *tier;		/* OFFLOAD: where to; else "" */
 };
 void epd_move_pack(struct epd_buf *b, enum epd_kind kind,
     const struct epd_move *m);
-int epd_move_unpack(struct epd_span p, struct epd_move *out);
+int epd_move_unpack(struct epd_span p, enum epd_kind kind, struct epd_move *out);
+
+/* WAIT: for a tool's result, or (tool "") no more. */
+struct epd_wait {
+	uint32_t id;
+	uint64_t deadline_ms;		/* wall clock, as it is expected; 0: no idea */
+	const char *tool, *reason;
+};
+void epd_wait_pack(struct epd_buf *b, const struct epd_wait *w);
+int epd_wait_unpack(struct epd_span p, struct epd_wait *out);
 
 /* PREPARE, and the checkpoint's halves. */
 void epd_handoff_put(struct epd_buf *b, const struct epd_handoff *h);

@@ -150,6 +150,11 @@ epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,
 		epd_why(why, rc, "s%u: %s", state, epd_strerror(rc));
 	else if (kind == EPD_LEASE_DECODE && h->pinned)
 		rc = midway(state, why);
+	else if (kind == EPD_LEASE_DECODE && (h->state.status == EPD_OFFLOADING ||
+	    h->state.status == EPD_OFFLOADED ||
+	    h->state.status == EPD_RESTORING))
+		rc = epd_why(why, EPD_ESTATUS, "s%u: it is %s", state,
+		    epd_status_name(h->state.status));
 	else if (kind == EPD_LEASE_DECODE)
 		rc = epd_shard_free_to(s, state, why);
 	if (!rc) {

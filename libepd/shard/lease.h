@@ -45,7 +45,7 @@ struct epd_lease {
  * one a state, and while it lasts only its holder advances the state, and nobody
  * forks it.  The holder is this process as procs has it.
  * Fails: EPD_ELOCKED (somebody's decode lease stands; why names it),
- * EPD_ENOSTATE, EPD_ENOTHING, EPD_ESTATUS (a decode lease, mid-hand-off),
+ * EPD_ENOSTATE, EPD_ENOTHING, EPD_ESTATUS (a decode lease, mid-hand-off or at rest),
  * -EINVAL (no procs, no such kind), as create.
  */
 int epd_shard_lease(struct epd_shard *s, uint32_t state, uint32_t version,

@@ -137,12 +137,26 @@ decision_of(struct epd_ledger *l, const struct epd_rec *r,
 	struct epd_move in;
 	int decides;
 
-	if (epd_move_unpack(r->payload, &in))
+	if (epd_move_unpack(r->payload, r->kind, &in))
 		return EPD_ECORRUPT;
 	decides = epd_handoff_is(in.handoff);
 	s = move(l, r, in.id, epd_life_of(in.to), decides, f);
 	if (s)
 		s->pinned = 0;
+	return 0;
+}
+
+/* It stays as it is, where it may wait at all. */
+static int
+wait_of(struct epd_ledger *l, const struct epd_rec *r, struct epd_faults *f)
+{
+	const struct epd_ledger_state *s;
+	struct epd_wait in;
+
+	if (epd_wait_unpack(r->payload, &in))
+		return EPD_ECORRUPT;
+	s = find(l, in.id);
+	move(l, r, in.id, s ? s->life : EPD_STATE_ACTIVE, 0, f);
 	return 0;
 }
 
@@ -190,8 +204,11 @@ epd_ledger_record(struct epd_ledger *l, const struct epd_rec *r,
 		if (s)
 			s->pinned = 1;
 		return 0;
+	case EPD_KIND_WAIT:
+		return wait_of(l, r, f);
 	case EPD_KIND_COMMIT:
 	case EPD_KIND_ABORT:
+	case EPD_KIND_OFFLOAD:
 	case EPD_KIND_SUSPECT:
 	case EPD_KIND_RESTORE:
 		return decision_of(l, r, f);

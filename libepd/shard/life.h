@@ -1,11 +1,10 @@
 /*
  * life.h - the life cycles of states and pages, one table each.  apply() obeys
- * it, check walks it, tests draw sequences from it, and a model can be made of
- * it: X(from, to, verb, origin, reason), where origin is R for an edge of the
- * RFC's diagrams and OURS for an added one.
+ * it, check walks it, tests draw sequences from it, a model is made of it: X(from, to,
+ * verb, origin, reason), origin R for an edge of the RFC's diagrams, else OURS.
  *
- * SHARED is ACTIVE with a node that others hold or build on too; it is never
- * stored.  Both have the same ways out, so that ACTIVE can stand for both.
+ * SHARED is ACTIVE with a node that others hold or build on too, never stored, with
+ * the same ways out.
  */
 #ifndef EPD_SHARD_LIFE_H
 #define EPD_SHARD_LIFE_H
@@ -42,10 +41,17 @@
 	X(OFFLOADING, OFFLOADED, OFFLOAD, OURS, "all is in the tier: it rests") \
 	X(OFFLOADING, RESTORING, RESTORE, R, "resume while still moving out") \
 	X(OFFLOADED, RESTORING, RESTORE, OURS, "resume after resting") \
+	X(RESTORING, RESTORING, RESTORE, OURS, "who restored it died") \
 	X(RESTORING, ACTIVE, RESTORE, R, "its pages are back") \
+	X(RESTORING, FREE, RELEASE, OURS, "released while its pages come back") \
 	X(OFFLOADING, ABORTED, ABORT, OURS, "moving out failed beyond repair") \
 	X(OFFLOADING, FREE, RELEASE, OURS, "released while moving out") \
 	X(OFFLOADED, FREE, RELEASE, OURS, "released at rest: pages EVICTED to FREED") \
+	X(OFFLOADED, ABORTED, ABORT, OURS, "by command, at rest") \
+	X(ACTIVE, ACTIVE, WAIT, OURS, "it waits for a tool, or does no more") \
+	X(SHARED, SHARED, WAIT, OURS, "a branch waits") \
+	X(OFFLOADING, OFFLOADING, WAIT, OURS, "it is told late, or over") \
+	X(OFFLOADED, OFFLOADED, WAIT, OURS, "the same at rest") \
 	X(ACTIVE, SUSPECT, SUSPECT, OURS, "worker crash; image or model out of reach") \
 	X(SHARED, SUSPECT, SUSPECT, OURS, "sharing does not protect from a crash") \
 	X(SUSPECT, ACTIVE, RESTORE, OURS, "what was out of reach is back") \
@@ -101,7 +107,6 @@ struct epd_page_move {
 extern const struct epd_state_move epd_state_moves[];
 extern const struct epd_page_move epd_page_moves[];
 extern const int epd_state_nmoves, epd_page_nmoves;
-
 const char *epd_state_life_name(enum epd_state_life l);
 const char *epd_page_life_name(enum epd_page_life l);
 enum epd_state_life epd_life_of(enum epd_status s);	/* ACTIVE for ACTIVE */

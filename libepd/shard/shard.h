@@ -27,6 +27,7 @@
 #include "shard/mend.h"
 #include "shard/parcel.h"
 #include "shard/release.h"
+#include "shard/rest.h"
 #include "shard/types.h"
 #include "shard/unmake.h"
 #include "shard/view.h"

@@ -110,6 +110,9 @@ struct epd_state {
 	uint64_t page_bytes;
 	struct epd_name model_fp;	/* parts of the fingerprint below, hashed */
 	struct epd_name base;		/* parent's name of page 0 */
+	const char *tier;		/* out: OFFLOADING, OFFLOADED to there; else "" */
+	const char *tool;		/* out: whose result it waits for, or "" */
+	uint64_t wait_deadline_ms;	/* out: when that is expected, wall clock; 0: no idea */
 	/* fingerprint: JSON of all parts.  NULL counts as "". */
 	const char *model_path, *tenant, *fingerprint;
 };

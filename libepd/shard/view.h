@@ -25,6 +25,8 @@ struct epd_record {
 	uint8_t handoff[16];
 	uint64_t bytes;
 	const char *reason;		/* or "" */
+	const char *status;		/* it moves to, or "" */
+	const char *tier, *tool;	/* it is offloaded to; it waits for; or "" */
 };
 
 int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);

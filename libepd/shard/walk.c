@@ -125,12 +125,29 @@ describe_half(const struct epd_handoff *h, struct epd_record *out)
 }
 
 static void
-describe_move(const struct epd_move *m, struct epd_record *out)
+describe_move(const struct epd_move *m, unsigned kind, struct epd_record *out)
 {
 	out->state = m->id;
 	out->has_handoff = epd_handoff_is(m->handoff);
 	memcpy(out->handoff, m->handoff, 16);
 	out->reason = m->reason;
+	out->tier = m->tier;
+	if (kind == EPD_KIND_OFFLOAD || kind == EPD_KIND_RESTORE)
+		out->status = epd_status_name(m->to);
+}
+
+static int
+describe_wait(const struct epd_rec *r, struct epd_record *out)
+{
+	struct epd_wait in;
+	int rc = epd_wait_unpack(r->payload, &in);
+
+	if (rc)
+		return rc;
+	out->state = in.id;
+	out->tool = in.tool;
+	out->reason = in.reason;
+	return 0;
 }
 
 /* Fill in what the kind tells; others are told by name alone. */
@@ -172,13 +189,16 @@ describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
 		if (!rc)
 			describe_half(&half, out);
 		return rc;
+	case EPD_KIND_WAIT:
+		return describe_wait(r, out);
+	case EPD_KIND_OFFLOAD:
 	case EPD_KIND_RESTORE:
 	case EPD_KIND_SUSPECT:
 	case EPD_KIND_ABORT:
 	case EPD_KIND_COMMIT:
-		rc = epd_move_unpack(r->payload, &m);
+		rc = epd_move_unpack(r->payload, r->kind, &m);
 		if (!rc)
-			describe_move(&m, out);
+			describe_move(&m, r->kind, out);
 		return rc;
 	case EPD_KIND_TERM:
 		rc = epd_term_unpack(r->payload, &term);
@@ -196,6 +216,7 @@ walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 	struct epd_record out = {
 		.lsn = r->lsn, .term = r->term, .wall_ms = r->wall_ms,
 		.kind = epd_kind_name(r->kind), .reason = "",
+		.tier = "", .tool = "", .status = "",
 		.bytes = EPD_RECORD_HEAD + r->payload.n,
 	};
 	int rc;

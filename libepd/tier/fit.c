@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/span.h"
 #include "page/page.h"
@@ -28,6 +29,7 @@ struct file {
 	uint64_t run;		/* 0: not a published run */
 	uint64_t dev, ino, bytes, links;
 	int64_t used_ns;
+	double worth;		/* to keep it: cost of a byte by age */
 	size_t workflow;	/* where its name begins in names */
 };
 
@@ -97,12 +99,14 @@ by_inode(const void *a, const void *b)
 	return (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-/* Links of one file stay together: they have one time. */
+/* The least first; links of one file stay together. */
 static int
-by_use(const void *a, const void *b)
+by_worth(const void *a, const void *b)
 {
 	const struct file *x = a, *y = b;
 
+	if (x->worth < y->worth || x->worth > y->worth)
+		return x->worth < y->worth ? -1 : 1;
 	if (x->used_ns != y->used_ns)
 		return x->used_ns < y->used_ns ? -1 : 1;
 	return by_inode(a, b);
@@ -206,8 +210,7 @@ epd_memory_used(struct epd_memory *m, uint64_t *bytes)
 }
 
 struct fit {
-	int (*keep)(void *arg, const char *workflow, uint64_t run);
-	void *arg;
+	const struct epd_memory_ask *ask;
 	struct epd_memory_fit sum;
 	uint64_t kept;
 	const struct file *first_kept;
@@ -244,14 +247,18 @@ evict(struct walk *k, struct fit *t, size_t from, size_t to)
 	for (size_t i = from; i < to; i++) {
 		const struct file *f = &k->at[i];
 
-		if (!f->run || (t->keep &&
-		    t->keep(t->arg, workflow_of(k, f), f->run))) {
+		if (!f->run || (t->ask->keep &&
+		    t->ask->keep(t->ask->arg, workflow_of(k, f), f->run))) {
 			t->kept++;
 			if (!t->first_kept)
 				t->first_kept = f;
 			return 0;
 		}
 	}
+	for (size_t i = from; t->ask->going && i < to; i++)
+		t->ask->going(t->ask->arg, workflow_of(k, &k->at[i]),
+		    k->at[i].run, workflow_of(k, &k->at[from]),
+		    k->at[from].run);
 	for (size_t i = from; i < to; i++) {
 		int dir = epd_file_open(k->w, workflow_of(k, &k->at[i]),
 		    O_RDONLY | O_DIRECTORY, 0);
@@ -273,40 +280,46 @@ evict(struct walk *k, struct fit *t, size_t from, size_t to)
 	return 0;
 }
 
-static uint64_t
-above(uint64_t used, uint64_t bytes, uint64_t cap)
-{
-	const uint64_t left = cap > used ? cap - used : 0;
-	const uint64_t most = used > cap ? used - cap : 0;
-
-	if (bytes <= left)
-		return most;
-	return bytes - left > UINT64_MAX - most ? UINT64_MAX :
-	    bytes - left + most;
-}
-
 static void
-blame(const struct walk *k, const struct fit *t, uint64_t bytes, uint64_t cap,
-    struct epd_why *why)
+blame(const struct walk *k, const struct fit *t, struct epd_why *why)
 {
-	if (!t->first_kept && t->sum.used)
-		epd_why(why, 0, "%" PRIu64 " bytes and the index's %" PRIu64
-		    " are more than the memory tier's %" PRIu64, bytes,
-		    t->sum.used, cap);
-	else if (!t->first_kept)
-		epd_why(why, 0, "%" PRIu64 " bytes are more than the memory "
-		    "tier's %" PRIu64, bytes, cap);
+	if (!t->first_kept)
+		epd_why(why, 0, "%" PRIu64 " bytes of it are the index's",
+		    t->sum.used);
 	else
-		epd_why(why, 0, "%" PRIu64 " bytes over the memory tier's cap: "
-		    "%" PRIu64 " files are in use, the first in %s, run %016"
+		epd_why(why, 0, "%" PRIu64 " bytes too many in the memory "
+		    "tier: %" PRIu64 " files are in use, the first in %s, run %016"
 		    PRIx64, t->sum.over, t->kept, workflow_of(k, t->first_kept),
 		    t->first_kept->run);
 }
 
+/* Links of one file have one time, and the cost of the first. */
+static void
+weigh(struct walk *k, const struct epd_memory_ask *ask)
+{
+	const int64_t now = (int64_t)epd_clock_wall_ms() * 1000000;
+
+	for (size_t i = 0; i < k->n; i++) {
+		struct file *f = &k->at[i];
+		const int64_t age = now > f->used_ns ? now - f->used_ns : 1;
+		double cost = 1;
+
+		if (i && !by_inode(f - 1, f)) {
+			f->worth = f[-1].worth;
+			continue;
+		}
+		if (ask->cost && f->run && f->bytes)
+			cost = ask->cost(ask->arg, workflow_of(k, f), f->run,
+			    f->bytes) / (double)f->bytes;
+		f->worth = cost / (double)age;
+	}
+}
+
 /* Look at what there is and let go of what is too much. */
 static int
-pass(struct epd_memory *m, uint64_t bytes, struct fit *t, struct epd_why *why)
+pass(struct epd_memory *m, struct fit *t, struct epd_why *why)
 {
+	const uint64_t to = t->ask->to;
 	struct walk k;
 	int rc = walk(&k, m->w, &t->sum.used);
 
@@ -317,22 +330,41 @@ pass(struct epd_memory *m, uint64_t bytes, struct fit *t, struct epd_why *why)
 	t->again = 0;
 	t->kept = 0;
 	t->first_kept = NULL;
-	if (k.n)
-		qsort(k.at, k.n, sizeof *k.at, by_use);
+	if (t->sum.used > to)
+		weigh(&k, t->ask);
+	if (t->sum.used > to && k.n)
+		qsort(k.at, k.n, sizeof *k.at, by_worth);
 	for (size_t i = 0, j; !rc && !t->again && i < k.n; i = j) {
 		uint64_t whole = 0;
 
 		for (j = i; j < k.n && !by_inode(&k.at[i], &k.at[j]); j++)
 			whole += k.at[j].bytes;
 		k.at[i].bytes = whole;
-		if (!above(t->sum.used, bytes, m->cap))
+		if (t->sum.used <= to)
 			break;
 		rc = evict(&k, t, i, j);
 	}
-	t->sum.over = above(t->sum.used, bytes, m->cap);
+	t->sum.over = t->sum.used > to ? t->sum.used - to : 0;
 	if (!rc && !t->again && t->sum.over)
-		blame(&k, t, bytes, m->cap, why);
+		blame(&k, t, why);
 	walk_free(&k);
+	return rc;
+}
+
+int
+epd_memory_evict(struct epd_memory *m, const struct epd_memory_ask *ask,
+    struct epd_memory_fit *out, struct epd_why *why)
+{
+	struct fit t = { .ask = ask };
+	int rc;
+
+	if (m->look)
+		return -EBADF;
+	do
+		rc = pass(m, &t, why);
+	while (!rc && t.again);
+	if (!rc && out)
+		*out = t.sum;
 	return rc;
 }
 
@@ -341,15 +373,24 @@ epd_memory_fit(struct epd_memory *m, uint64_t bytes,
     int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,
     struct epd_memory_fit *out, struct epd_why *why)
 {
-	struct fit t = { .keep = keep, .arg = arg };
-	int rc;
+	const struct epd_memory_ask ask = { .keep = keep, .arg = arg,
+		.to = bytes < m->cap ? m->cap - bytes : 0 };
+	struct epd_memory_fit fit;
+	int rc = epd_memory_evict(m, &ask, &fit, why);
 
-	if (m->look)
-		return -EBADF;
-	do
-		rc = pass(m, bytes, &t, why);
-	while (!rc && t.again);
-	if (!rc && out)
-		*out = t.sum;
-	return rc;
+	if (rc)
+		return rc;
+	if (bytes > m->cap)
+		fit.over += bytes - m->cap;
+	/* Nothing is left that could go. */
+	if (fit.over && fit.used && fit.used == epd_index_bytes(m))
+		epd_why(why, 0, "%" PRIu64 " bytes and the index's %" PRIu64
+		    " are more than the memory tier's %" PRIu64, bytes,
+		    fit.used, m->cap);
+	else if (fit.over && !fit.used)
+		epd_why(why, 0, "%" PRIu64 " bytes are more than the memory "
+		    "tier's %" PRIu64, bytes, m->cap);
+	if (out)
+		*out = fit;
+	return 0;
 }

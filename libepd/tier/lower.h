@@ -71,6 +71,12 @@ struct epd_lower_ops {
 	/* How many are said to be there.  No lease is renewed by it, no time touched. */
 	long (*has)(struct epd_lower *l, const struct epd_lot *lot,
 	    uint64_t deadline_ns, struct epd_why *why);
+	/*
+	 * What is kept as a run of one workflow is to be had as another's too.  NULL: pages
+	 * are found by what they are, whatever the run.  -ENOENT, -errno.
+	 */
+	int (*alias)(struct epd_lower *l, const char *workflow, uint64_t run,
+	    const char *as, uint64_t as_run);
 	/* They are needed no more; absent is fine.  A shared tier may keep them. */
 	int (*drop)(struct epd_lower *l, const struct epd_lot *lot,
 	    uint64_t deadline_ns, struct epd_why *why);

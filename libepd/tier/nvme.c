@@ -109,6 +109,23 @@ has(struct epd_lower *l, const struct epd_lot *lot, uint64_t deadline_ns,
 }
 
 static int
+alias(struct epd_lower *l, const char *workflow, uint64_t run, const char *as,
+    uint64_t as_run)
+{
+	struct epd_memory *m = ((struct epd_nvme *)(void *)l)->o.folder;
+	int from = epd_memory_find(m, workflow), to, rc;
+
+	if (from < 0)
+		return from;
+	to = epd_memory_dir(m, as);
+	rc = to < 0 ? to : epd_run_link(from, run, to, as_run);
+	if (to >= 0)
+		close(to);
+	close(from);
+	return rc;
+}
+
+static int
 drop(struct epd_lower *l, const struct epd_lot *lot, uint64_t deadline_ns,
     struct epd_why *why)
 {
@@ -144,7 +161,7 @@ epd_nvme_open(struct epd_lower **out, const struct epd_nvme_options *o)
 	static const struct epd_lower_ops ops = {
 		.tier = EPD_TIER_NVME, .close = close_nvme,
 		.put = epd_nvme_put, .get = epd_nvme_get, .has = has,
-		.drop = drop,
+		.alias = alias, .drop = drop,
 	};
 	struct epd_nvme *v = epd_calloc(1, sizeof *v);
 

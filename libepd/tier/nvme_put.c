@@ -284,17 +284,16 @@ room(struct put *u, struct epd_why *why)
 static int
 squeeze(struct put *u)
 {
+	const uint64_t want = whole(u->lot);
 	struct epd_memory *m = u->v->o.folder;
-	const uint64_t cap = epd_memory_cap(m);
+	struct epd_memory_ask ask = { .to = 0 };
 	struct epd_memory_fit fit = { 0 };
-	uint64_t used = 0, want = whole(u->lot);
+	uint64_t used = 0;
 
 	if (epd_memory_used(m, &used))
 		return 0;
-	/* As much as there is, at most: then the sum is no more than the cap. */
-	want = want < used ? want : used;
-	if (epd_memory_fit(m, (cap > used ? cap - used : 0) + want, NULL, NULL,
-	    &fit, NULL))
+	ask.to = used > want ? used - want : 0;
+	if (epd_memory_evict(m, &ask, &fit, NULL))
 		return 0;
 	evicted(u, &fit);
 	return fit.runs > 0;

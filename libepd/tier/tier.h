@@ -9,8 +9,7 @@
  *				which drafts (flow/draft.h) count for nothing
  *
  * Pages are a cache: any published run may be unlinked at any moment, and
- * whoever has it mapped keeps it.  So eviction asks nobody; it goes by the time
- * a run was last opened.
+ * whoever has it mapped keeps it.  So eviction asks nobody (tier/fit.h).
  */
 #ifndef EPD_TIER_H
 #define EPD_TIER_H
@@ -19,7 +18,11 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "tier/fit.h"
 #include "tier/index.h"
+#include "tier/lower.h"
+#include "tier/mooncake.h"
+#include "tier/nvme.h"
 
 struct epd_memory;
 
@@ -81,23 +84,6 @@ int epd_memory_strange(struct epd_memory *m, const char *workflow,
 int epd_memory_weigh(int dirfd, uint64_t *names, uint64_t *bytes);
 /* Bytes taken up now; a run of several names counts once, the index is in it. */
 int epd_memory_used(struct epd_memory *m, uint64_t *bytes);
-
-struct epd_memory_fit {
-	uint64_t used, evicted;	/* bytes: left in use, given back */
-	uint64_t runs;		/* evicted */
-	uint64_t over;		/* bytes above the cap once the request is in */
-};
-/*
- * Make room for bytes more: unlink runs, the one opened longest ago first,
- * until used + bytes is at most the cap.  All names of a file go or none do.
- * keep (may be NULL) says which must stay.  A request larger than the cap is no
- * error, nor is one that kept runs leave no room for: all else has gone then,
- * over is not 0, and why says what was in the way.  out may be NULL.
- * Fails: -errno.
- */
-int epd_memory_fit(struct epd_memory *m, uint64_t bytes,
-    int (*keep)(void *arg, const char *workflow, uint64_t run), void *arg,
-    struct epd_memory_fit *out, struct epd_why *why);
 
 /*
  * Remove memory folders of ours in dir ("" as in epd_memory_open, /dev/shm

@@ -17,6 +17,7 @@ import tempfile
 sys.dont_write_bytecode = True
 
 import engine  # noqa: E402
+import mooncake  # noqa: E402
 import mount   # noqa: E402
 import plan    # noqa: E402
 import start   # noqa: E402
@@ -27,7 +28,8 @@ from harness import Bench  # noqa: E402
 
 GROUPS = dict(engine=engine.FIGURES, start=start.FIGURES,
               state=state.FIGURES, plan=plan.FIGURES,
-              transfer=transfer.FIGURES, mount=mount.FIGURES, tier=tier.FIGURES)
+              transfer=transfer.FIGURES, mount=mount.FIGURES,
+              tier=tier.FIGURES, mooncake=mooncake.FIGURES)
 
 
 def chosen(names):

@@ -37,7 +37,7 @@ complete_line() {
 	[ "$(complete_line 'epd help con')" = config ]
 	[ "$(complete_line 'epd help do')" = doctor ]
 	[ "$(complete_line 'epd help epd-d')" = epd-decode ]
-	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 9 ]
+	[ "$(complete_line 'epd help epd-' | wc -l)" -eq 11 ]
 	[ "$(complete_line 'epd mo')" = mount ]
 	[ "$(complete_line 'epd help epd.')" = epd.yaml ]
 	[ "$(complete_line 'epd fo')" = fork ]

@@ -62,7 +62,7 @@ alone() {
 }
 
 @test "a tool's result is all that is computed when it comes" {
-	alone tool_wait
+	alone tool-wait
 	grep -Fx 'the call: {"tool": "zoom", "region": "bottom-left"}' out
 	grep -E '^agent/s1: reused 50 of 75 tokens, 24 computed, 1 image \(1 fresh\)' out
 	grep -Fx 'the answer: 735' out
@@ -79,7 +79,7 @@ alone() {
 }
 
 @test "in a given store they leave what was there, and nothing of theirs" {
-	for e in multi_image_agent agent_fork_demo tree_of_thought tool_wait \
+	for e in multi_image_agent agent_fork_demo tree_of_thought tool-wait \
 		planner_executor_verifier; do
 		rm -rf "$EPD_STORE" memory/*
 		beside $e
@@ -95,7 +95,7 @@ alone() {
 		[ -z "$output" ]
 		[[ $stderr == 'usage: '* ]]
 	done
-	run "$root/examples/tool_wait.sh" -h
+	run "$root/examples/tool-wait.sh" -h
 	[[ $output == *'a turn that calls a tool'* ]]
 	[ ! -e "$EPD_STORE" ]
 }

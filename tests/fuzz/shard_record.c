@@ -98,6 +98,7 @@ unpack_others(struct epd_span p)
 	struct epd_lease lease;
 	struct epd_drop drop;
 	struct epd_move move;
+	struct epd_wait wait;
 	struct epd_fork fork;
 
 	if (!epd_fork_unpack(p, &a, &fork)) {
@@ -112,8 +113,14 @@ unpack_others(struct epd_span p)
 		epd_drop_pack(&b, &drop);
 		same(&b, p);
 	}
-	if (!epd_move_unpack(p, &move)) {
-		epd_move_pack(&b, EPD_KIND_COMMIT, &move);
+	for (unsigned kind = EPD_KIND_OFFLOAD; kind <= EPD_KIND_COMMIT;
+	    kind += EPD_KIND_COMMIT - EPD_KIND_OFFLOAD)
+		if (!epd_move_unpack(p, kind, &move)) {
+			epd_move_pack(&b, kind, &move);
+			same(&b, p);
+		}
+	if (!epd_wait_unpack(p, &wait)) {
+		epd_wait_pack(&b, &wait);
 		same(&b, p);
 	}
 	if (!epd_prepare_unpack(p, &h)) {

@@ -12,6 +12,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
@@ -464,6 +465,45 @@ TEST(log_quotes_what_needs_it)
 	memset(big, ' ', sizeof big - 1);
 	epd_log(&log, "op=%s", big);
 	CHECK_INT(strlen(got), 2047);
+}
+
+TEST(base64_is_what_everybody_reads_and_nothing_else)
+{
+	static const struct { const char *plain, *text; } right[] = {
+		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" },
+		{ "foo", "Zm9v" }, { "foobar", "Zm9vYmFy" },
+	};
+	static const char *const wrong[] = { "Z", "Zg=", "Zg", "Zh==", "Zm9=",
+	    "Zm9v\n", "Zm 9", "====", "A===", "Zg==Zg==", "Zm9*", "Zm9\x80",
+	    "Zm9vZh==" };
+	struct epd_buf text = { 0 }, back = { 0 };
+	uint8_t in[200];
+
+	for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+		text.n = back.n = 0;
+		epd_base64_pack(&text, epd_span_str(right[i].plain));
+		CHECK_STR(epd_buf_cstr(&text), right[i].text);
+		CHECK_INT(epd_base64_unpack(&back, epd_span(text.p, text.n)), 0);
+		CHECK_STR(epd_buf_cstr(&back), right[i].plain);
+	}
+	/* It goes behind what is there; what is wrong leaves nothing. */
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		CHECK_INT(epd_base64_unpack(&back, epd_span_str(wrong[i])),
+		    EPD_EFORMAT);
+		CHECK_STR(epd_buf_cstr(&back), "foobar");
+	}
+	for (size_t i = 0; i < sizeof in; i++)
+		in[i] = (uint8_t)(i * 167 + i / 3);
+	for (size_t n = 0; n < sizeof in; n++) {
+		text.n = back.n = 0;
+		epd_base64_pack(&text, epd_span(in, n));
+		CHECK_INT(text.n, epd_base64_bytes(n));
+		CHECK_INT(epd_base64_unpack(&back, epd_span(text.p, text.n)), 0);
+		CHECK_INT(back.n, n);
+		CHECK(n == 0 || !memcmp(back.p, in, n));
+	}
+	epd_buf_free(&text);
+	epd_buf_free(&back);
 }
 
 int

@@ -80,11 +80,13 @@ hold_hash_of(struct epd_shard *s, int holders)
 	int rc = 0;
 
 	for (uint32_t id = 0; !rc && !epd_shard_next(s, id, &st); id = st.id) {
-		epd_buf_fmt(&b, "s%u %u %d %llu %u %u %llu %s %s %s;", st.id,
+		epd_buf_fmt(&b, "s%u %u %d %llu %u %u %llu %s %s %s %s %s "
+		    "%llu;", st.id,
 		    st.versions, st.status, (unsigned long long)st.created_ms,
 		    st.parent_state, st.parent_version,
 		    (unsigned long long)st.ttl_deadline_ms, st.model_path,
-		    st.tenant, st.fingerprint);
+		    st.tenant, st.fingerprint, st.tier, st.tool,
+		    (unsigned long long)st.wait_deadline_ms);
 		for (uint32_t n = 1; !rc && n <= st.versions; n++) {
 			rc = epd_shard_version(s, st.id, n, &v);
 			if (!rc)

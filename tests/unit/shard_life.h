@@ -19,6 +19,7 @@ struct life_state {
 	int half;			/* the hand-off it is in, or 0 */
 	uint64_t lease;			/* one that stands on it, or 0 */
 	int decoding;			/* it is a decode lease */
+	uint64_t rest;			/* of who moves it out or in, or 0 */
 };
 struct life {
 	struct epd_shard *s;
@@ -142,9 +143,66 @@ life_suspect(struct life *p, uint32_t id, const struct epd_state_move *m)
 }
 
 static inline void
+life_wait(struct life *p, uint32_t id, const struct epd_state_move *m)
+{
+	CHECK_INT(epd_shard_wait(p->s, id, life_die(p, 3) ? "search" : "stop",
+	    0, m->reason, NULL), 0);
+	p->moved = 1;
+}
+
+/* Out, by two moves with a lease between them. */
+static inline void
+life_offload(struct life *p, uint32_t id, const struct epd_state_move *m)
+{
+	struct life_state *s = &p->state[id];
+	struct epd_rest rest;
+
+	if (m->to == EPD_STATE_OFFLOADING && s->decoding) {
+		CHECK_INT(epd_shard_offload(p->s, id, "nvme", LIFE_LONG,
+		    m->reason, &rest, NULL), EPD_ELOCKED);
+		return;
+	}
+	if (m->to == EPD_STATE_OFFLOADING) {
+		CHECK_INT(epd_shard_offload(p->s, id, "nvme", LIFE_LONG,
+		    m->reason, &rest, NULL), 0);
+		s->rest = rest.lease;
+	} else {
+		CHECK_INT(epd_shard_offloaded(p->s, id, s->rest, m->reason,
+		    NULL), 0);
+		s->rest = 0;
+	}
+	p->moved = 1;
+}
+
+/* Out of SUSPECT; or back, by two moves with a lease between them. */
+static inline void
 life_restore(struct life *p, uint32_t id, const struct epd_state_move *m)
 {
-	CHECK_INT(epd_shard_clear(p->s, id, m->reason, NULL), 0);
+	struct life_state *s = &p->state[id];
+	struct epd_rest rest;
+
+	if (m->from == EPD_STATE_SUSPECT) {
+		CHECK_INT(epd_shard_clear(p->s, id, m->reason, NULL), 0);
+	} else if (m->from == EPD_STATE_RESTORING &&
+	    m->to == EPD_STATE_RESTORING) {
+		CHECK_INT(epd_shard_restore(p->s, id, LIFE_LONG, m->reason,
+		    &rest, NULL), EPD_ELOCKED);
+		return;
+	} else if (m->to == EPD_STATE_RESTORING) {
+		CHECK_INT(epd_shard_restore(p->s, id, LIFE_LONG, m->reason,
+		    &rest, NULL), 0);
+		/* Who moved it out is late. */
+		if (s->rest) {
+			CHECK_INT(epd_shard_offloaded(p->s, id, s->rest, "",
+			    NULL), EPD_ESTATUS);
+			CHECK_INT(epd_shard_drop(p->s, s->rest, "", NULL), 0);
+		}
+		s->rest = rest.lease;
+	} else {
+		CHECK_INT(epd_shard_restored(p->s, id, s->rest, m->reason,
+		    NULL), 0);
+		s->rest = 0;
+	}
 	p->moved = 1;
 }
 
@@ -228,7 +286,8 @@ static void (*const life_verbs[])(struct life *p, uint32_t id,
 	[EPD_KIND_ADVANCE] = life_advance,
 	[EPD_KIND_FORK] = life_fork,
 	[EPD_KIND_RELEASE] = life_release,
-	[EPD_KIND_OFFLOAD] = NULL,
+	[EPD_KIND_WAIT] = life_wait,
+	[EPD_KIND_OFFLOAD] = life_offload,
 	[EPD_KIND_RESTORE] = life_restore,
 	[EPD_KIND_SUSPECT] = life_suspect,
 	[EPD_KIND_ABORT] = life_abort,

@@ -1,10 +1,11 @@
 #!/bin/sh
-# tool_wait.sh - a turn that calls a tool; the state waits for its result.
+# tool-wait.sh - a turn that calls a tool; the state rests while it waits.
 #
 # The model asks to see a part of the picture closer.  While the tool works the
-# state is a name and a log: nothing runs and nothing is computed.  The result
-# comes in as the tool's turn, and only that is computed.  Another agent with the
-# same picture and question takes up the pages that are there.
+# state rests on the disk: nothing runs, nothing is computed, and its memory is
+# free.  The result comes in as the tool's turn; the pages come back with the bits
+# they had, and only the result is computed.  Another agent with the same picture and
+# question takes up the pages that are there.
 # shellcheck source=examples/here.sh
 . "$(dirname "$0")/here.sh"
 
@@ -12,6 +13,9 @@ agent=agent$tag
 other=other$tag
 workflows="$agent $other"
 question='What number is on the small tag? Call a tool to look closer.'
+# In a store of one's own there may be no tier below memory.
+tier=nvme
+[ -z "$tag" ] || tier=cpu
 cd "$pictures"
 
 run() {
@@ -29,13 +33,28 @@ call=$(epd-decode "$s")
 printf 'the call: %s\n' "$call"
 want 'the tool' "$(echo "$call" | jq -r .tool)" zoom
 
+# Its pages by name and sum, and the bytes of memory it takes up.
+pages() {
+	epd-state show -j "$s" | jq -c '[.kv_pages[] | [.kv_page_id, .checksum]]'
+}
+memory() {
+	epd-state show -j "$s" | jq '.bytes.private + .bytes.shared'
+}
 before=$(computed)
+was=$(pages)
+full=$(memory)
+run epd-state wait --tool zoom --ttl 1m "$s"
+run epd-offload -v -t "$tier" "$s"
 sleep 0.3			# the tool at work
 epd-state ls -l "$agent"
+printf 'memory: %s bytes, %s while it waits\n' "$full" "$(memory)"
+[ "$tier" = cpu ] || want 'that memory was freed' $(($(memory) < full)) 1
 want 'what was computed meanwhile' $(($(computed) - before)) 0
 
 result=017_1.png		# that part of the picture, larger
 run epd-prefill -v --role tool -i $result "$s" | tee "$tmp/result"
+want 'the pages that came back' "$(pages | jq -c ".[:$(echo "$was" | jq 'length - 1')]")" \
+	"$(echo "$was" | jq -c '.[:-1]')"
 answer=$(epd-decode "$s")
 printf 'the answer: %s\n' "$answer"
 want 'the answer' "$answer" 735

@@ -1,0 +1,147 @@
+/* epd-offload.c - states to a tier: their pages leave memory, and the states rest. */
+#include <stdlib.h>
+
+#include "cmd/cli.h"
+
+enum { REASON = CLI_OWN };
+
+static const struct cli_option options[] = {
+	{ 't', "tier", "TIER", "where to: cpu, nvme or mooncake_store (default: "
+	    "tier.evict_to, nvme)" },
+	{ REASON, "reason", "TEXT", "why, for the log (memory_pressure)" },
+	{ 0, NULL, NULL, NULL },
+};
+
+static const char *const usage[] = {
+	"[-jqv] [-w NAME] [-t TIER] [--reason TEXT] STATE ... | -",
+	NULL
+};
+
+static void set(void *arg, int key, const char *value);
+
+static const struct cli_command command = {
+	.name = "epd-offload",
+	.usage = usage,
+	.about = "Copy a state's pages to a tier below memory and give their "
+	    "memory back. The state rests there until it is gone on with: then "
+	    "it comes back by itself, with the same bytes. Its name is printed "
+	    "once it rests. With - states are read from standard input, one a "
+	    "line.",
+	.options = options,
+	.common = "wjqvSCT",
+	.set = set,
+};
+
+struct offload {
+	struct cli cli;
+	struct epd_offload ask;
+	const char *tier;
+};
+
+static void
+set(void *arg, int key, const char *value)
+{
+	struct offload *x = arg;
+
+	if (key == 't')
+		x->tier = value;
+	else if (key == REASON)
+		x->ask.reason = value;
+}
+
+static void
+print(struct cli *c, const char *ref, const struct epd_offload *o,
+    const struct epd_offloaded *d)
+{
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	if (!c->json) {
+		cli_line(c, ref);
+		return;
+	}
+	cli_object(&w, &b);
+	epd_jw_str(&w, "state", ref);
+	epd_jw_uint(&w, "version", d->version);
+	epd_jw_str(&w, "tier", epd_tier_name(o->tier));
+	epd_jw_bool(&w, "before", d->before);
+	epd_jw_uint(&w, "pages", d->pages);
+	epd_jw_uint(&w, "pages_missing", d->missing);
+	epd_jw_uint(&w, "pages_shared", d->shared);
+	epd_jw_uint(&w, "bytes", d->bytes);
+	epd_jw_uint(&w, "freed_bytes", d->freed);
+	epd_jw_real(&w, "ms", (double)d->ns / 1e6);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+static void
+tell(struct cli *c, const char *ref, const struct epd_offload *o,
+    const struct epd_offloaded *d)
+{
+	char moved[24], freed[24], n[CLI_COUNT];
+
+	if (d->before) {
+		cli_say(c, "%s: in %s already", ref, epd_tier_name(o->tier));
+		return;
+	}
+	cli_say(c, "%s: to %s: %s page%s, %s moved, %s of memory given back, "
+	    "%.2f ms", ref, epd_tier_name(o->tier), cli_count(n, d->pages),
+	    d->pages == 1 ? "" : "s", cli_bytes(moved, d->bytes),
+	    cli_bytes(freed, d->freed), (double)d->ns / 1e6);
+	if (d->shared)
+		cli_say(c, "%s: %s of them stay in memory too: others stand on "
+		    "them", ref, cli_count(n, d->shared));
+	if (d->missing)
+		cli_say(c, "%s: %s of them were not to be had, and will be "
+		    "computed again", ref, cli_count(n, d->missing));
+}
+
+static void
+one(struct offload *x, struct epd_store *s, const char *operand)
+{
+	struct cli *c = &x->cli;
+	struct epd_why why = {0};
+	struct epd_offloaded d;
+	char ref[EPD_REF_TEXT];
+	int rc = cli_state(c, s, operand, &x->ask.state, &why);
+
+	if (rc == 0)
+		rc = epd_flow_offload(s, &x->ask, &d, &why);
+	if (rc < 0) {
+		cli_fail(c, operand, rc, &why);
+		return;
+	}
+	epd_ref_format(ref, x->ask.state.workflow, x->ask.state.state, 0);
+	print(c, ref, &x->ask, &d);
+	cli_flush(c);
+	if (c->verbose)
+		tell(c, ref, &x->ask, &d);
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct offload x;
+	struct cli *c = &x.cli;
+	struct epd_store *s;
+	char **operand;
+	int first, n;
+
+	x.ask.reason = "memory_pressure";
+	first = cli_begin(c, &command, &x, argc, argv);
+	operand = cli_operands(c, argc, argv, first, &n);
+	if (n == 0)
+		cli_usage(c, "no state");
+	s = cli_store(c, 0);
+	if (!x.tier)
+		x.tier = c->config.tier_evict_to;
+	x.ask.tier = epd_tier_parse(x.tier);
+	if (x.ask.tier == EPD_TIER_NONE)
+		cli_usage(c, "%s: no such tier; cpu, nvme or mooncake_store",
+		    x.tier);
+	for (int i = 0; i < n && !c->out_failed; i++)
+		one(&x, s, operand[i]);
+	epd_store_close(s);
+	return cli_end(c);
+}

@@ -1,0 +1,26 @@
+/* room.h - room in the memory tier, made by moving others out.  Not for outsiders. */
+#ifndef EPD_FLOW_ROOM_H
+#define EPD_FLOW_ROOM_H
+
+#include "flow/store.h"
+
+/*
+ * Have bytes more fit in memory.  Where tier.evict_to is set up runs move out to it from
+ * tier.high_water on, until tier.low_water; else they go when the cap is reached, and
+ * are computed again.  out->over: what is in the way, named in why; no error.
+ * Fails: -errno.
+ */
+int epd_store_room(struct epd_store *s, uint64_t bytes,
+    struct epd_memory_fit *out, struct epd_why *why);
+/* Where the file system is full below the cap: 1 if that many bytes went, or some; 0. */
+int epd_store_squeeze(struct epd_store *s, uint64_t bytes);
+
+/* What it takes to have pages again, measured in this store; in ns. */
+struct epd_again {
+	double restore, recompute;
+};
+/* tokens 0: as many as the pages have. */
+void epd_store_again(const struct epd_store *s, uint64_t pages, uint64_t bytes,
+    uint64_t tokens, struct epd_again *out);
+
+#endif
