@@ -77,7 +77,7 @@ epd_nvme_find(const struct epd_nvme *v, const struct epd_lot *lot,
 	rc = epd_pack_read(&p, fd, why);
 	if (rc == 0 && lot->entry && !epd_pack_is(&p, lot)) {
 		epd_pack_free(&p);
-		rc = epd_why(why, EPD_ECORRUPT, "pack: it is another's");
+		rc = epd_why(why, EPD_ECORRUPT, "pack: of another sort");
 	}
 	if (rc) {
 		close(fd);
@@ -119,6 +119,8 @@ alias(struct epd_lower *l, const char *workflow, uint64_t run, const char *as,
 		return from;
 	to = epd_memory_dir(m, as);
 	rc = to < 0 ? to : epd_run_link(from, run, to, as_run);
+	if (rc == 0)
+		rc = epd_dir_sync(to);
 	if (to >= 0)
 		close(to);
 	close(from);

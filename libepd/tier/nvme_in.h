@@ -39,7 +39,7 @@ long epd_nvme_get(struct epd_lower *l, const struct epd_lot *lot,
 /*
  * The front of the lot's pack, if it has one, and the file it is in; no time is
  * touched by it.  damaged (may be NULL): whether that was found in it.
- * Fails: -ENOENT, EPD_ECORRUPT (what is there is no pack, or not the lot's),
+ * Fails: -ENOENT, EPD_ECORRUPT (what is there is no pack, or of another sort),
  * EPD_EKIND, -ENOMEM, -errno.  Owns: the caller frees and closes.
  */
 int epd_nvme_find(const struct epd_nvme *v, const struct epd_lot *lot,

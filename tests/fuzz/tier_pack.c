@@ -58,11 +58,8 @@ mend(uint8_t *b, size_t n, int how)
 
 	if (how & 1) {
 		memcpy(b, "EPDPACK1", 8);
-		epd_put_le(b + 40, 1, 8);
 		epd_put_le(b + 48, first, 8);
 		epd_put_le(b + 56, n, 8);
-		memset(b + 64, 0, 64);
-		memcpy(b + 64, "w1", 2);
 	}
 	if (how & 2 && first <= n) {
 		memset(b + AT_CRC, 0, 4);
@@ -79,7 +76,7 @@ ask(const struct epd_pack *p)
 	struct epd_page_entry e[PAGES];
 	void *out[PAGES] = { NULL };
 	uint8_t had[PAGES] = { 0 };
-	struct epd_lot lot = { .workflow = p->workflow, .run = p->run,
+	struct epd_lot lot = { .workflow = "w1", .run = 1,
 		.shape = p->shape, .entry = e, .given = p->given };
 
 	for (uint32_t i = 0; i < p->n && lot.n < PAGES; i++, lot.n++) {
@@ -90,14 +87,12 @@ ask(const struct epd_pack *p)
 	}
 	if (!lot.n)
 		return;
-	if (strcmp(lot.workflow, "w1") || lot.run != 1)
-		lot.workflow = "w1";
 	if (epd_lower_ops(tier)->has(tier, &lot, UINT64_MAX, NULL) < 0 ||
 	    epd_lower_ops(tier)->get(tier, &lot, out, had, UINT64_MAX, NULL) < 0)
 		abort();
 	for (long i = 0; i < lot.n; i++)
-		if (had[i] && (epd_xxh3_64(out[i], (size_t)p->shape.bytes) !=
-		    e[i].sum || strcmp(p->workflow, "w1") || p->run != 1))
+		if (had[i] && epd_xxh3_64(out[i], (size_t)p->shape.bytes) !=
+		    e[i].sum)
 			abort();
 }
 

@@ -220,31 +220,31 @@ swapped(struct disk *d, const char *w, uint64_t run, const char *as_w,
 	return linkat(d->dir, from, d->dir, to, 0);
 }
 
-TEST(kind17_a_pack_in_anothers_place_is_a_miss)
+TEST(kind17_of_a_pack_in_anothers_place_come_the_pages_asked_for_or_none)
 {
-	struct lots k, same_pages, given;
+	struct lots k, other, given;
 	struct disk d;
 
 	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
 	lots_make(&k, &lots_small, "w1", 1, 0, 4, 16, 0);
+	lots_make(&other, &lots_small, "w2", 1, 2, 4, 9, 0);
 	CHECK_INT(disk_put(&d, &k), 0);
-	/* Of the same pages even: they are that workflow's and run's alone. */
-	lots_make(&same_pages, &lots_small, "w2", 1, 0, 4, 16, 0);
-	CHECK_INT(disk_put(&d, &same_pages), 0);
+	CHECK_INT(disk_put(&d, &other), 0);
+	/* Two of them are the same; of the two others there is nothing. */
 	CHECK_INT(swapped(&d, "w1", 1, "w2", 1), 0);
-	CHECK_INT(disk_has(&d, &same_pages), 0);
-	CHECK_INT(disk_get(&d, &same_pages), 0);
-	CHECK_INT(disk_counted(&d, EPD_M_TIER_CORRUPT), 1);
-	CHECK_INT(swapped(&d, "w1", 1, "w1", 2), 0);
-	same_pages.lot.workflow = "w1";
-	same_pages.lot.run = 2;
-	CHECK_INT(disk_get(&d, &same_pages), 0);
-	CHECK_INT(disk_counted(&d, EPD_M_TIER_CORRUPT), 2);
+	CHECK_INT(disk_has(&d, &other), 2);
+	CHECK_INT(disk_get(&d, &other), 2);
+	CHECK(other.had[0] && other.had[1]);
+	/* Of the same name, but another sum or other rows. */
+	other.entry[0].sum++;
+	other.entry[1].rows--;
+	CHECK_INT(disk_get(&d, &other), 0);
 	/* Another sort of page, or one that was given where ours was computed. */
 	lots_make(&given, &lots_small, "w1", 1, 0, 4, 16, 0);
 	given.lot.given = 1;
 	CHECK_INT(disk_has(&d, &given), 0);
 	CHECK_INT(disk_get(&d, &given), 0);
+	CHECK_INT(disk_counted(&d, EPD_M_TIER_CORRUPT), 1);
 	given.lot.given = 0;
 	given.lot.shape.type = LOTS_F32;
 	CHECK_INT(disk_get(&d, &given), 0);
@@ -253,13 +253,54 @@ TEST(kind17_a_pack_in_anothers_place_is_a_miss)
 	CHECK_INT(disk_get(&d, &given), 0);
 	given.lot.shape = lots_small;
 	CHECK_INT(disk_get(&d, &given), 4);
-	/* What is not the lot's makes way for the lot. */
-	CHECK_INT(disk_put(&d, &same_pages), 0);
-	CHECK_INT(disk_get(&d, &same_pages), 4);
-	CHECK_INT(disk_get(&d, &k), 4);
+	/* What is of another sort makes way. */
+	given.lot.given = 1;
+	CHECK_INT(disk_put(&d, &given), 0);
+	CHECK_INT(disk_get(&d, &given), 4);
+	CHECK_INT(disk_get(&d, &k), 0);
 	lots_free(&k);
-	lots_free(&same_pages);
+	lots_free(&other);
 	lots_free(&given);
+	disk_close(&d);
+}
+
+static int
+alias(struct disk *d, const struct lots *k, const struct lots *as)
+{
+	return epd_lower_ops(d->l)->alias(d->l, k->lot.workflow, k->lot.run,
+	    as->lot.workflow, as->lot.run);
+}
+
+TEST(an_alias_is_the_same_bytes_counted_once_and_each_name_goes_alone)
+{
+	struct lots k, part, none;
+	uint64_t one, used;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
+	lots_make(&k, &lots_small, "w1", 1, 0, 20, 16, 0);
+	lots_make(&part, &lots_small, "w2", 2, 5, 6, 16, 0);
+	lots_make(&none, &lots_small, "w3", 3, 90, 6, 16, 0);
+	CHECK_INT(alias(&d, &k, &part), -ENOENT);
+	CHECK_INT(disk_put(&d, &k), 0);
+	CHECK_INT(epd_memory_used(d.m, &one), 0);
+	CHECK_INT(alias(&d, &k, &part), 0);
+	CHECK_INT(alias(&d, &k, &part), 0);
+	CHECK_INT(epd_memory_used(d.m, &used), 0);
+	CHECK_INT(used, one);
+	CHECK_INT(disk_get(&d, &part), 6);
+	CHECK_INT(disk_put(&d, &part), 0);
+	CHECK_INT(inode(&d, "w2", 2), inode(&d, "w1", 1));
+	/* Another pack is not replaced by one. */
+	CHECK_INT(disk_put(&d, &none), 0);
+	CHECK_INT(alias(&d, &k, &none), -EEXIST);
+	CHECK_INT(disk_get(&d, &none), 6);
+	CHECK_INT(disk_drop(&d, &k), 0);
+	CHECK_INT(disk_get(&d, &k), 0);
+	CHECK_INT(disk_get(&d, &part), 6);
+	lots_free(&k);
+	lots_free(&part);
+	lots_free(&none);
 	disk_close(&d);
 }
 
