@@ -22,7 +22,7 @@
 #include "tier/nvme_in.h"
 
 #define MIB ((uint64_t)1 << 20)
-enum { LEVEL = 1, CREDIT = 64, SECOND = 1000000000 };
+enum { LEVEL = 1, TRY = 16384, CREDIT = 64, SECOND = 1000000000 };
 
 struct put {
 	struct epd_nvme *v;
@@ -48,19 +48,40 @@ learn(uint64_t *figure, uint64_t seen, uint64_t n)
 		*figure = *figure ? (3 * *figure + now) / 4 : now;
 }
 
+/* What zstd makes of n bytes, in how long; 0: nothing. */
+static size_t
+squash(struct epd_nvme *v, uint8_t *out, size_t room, const void *p, size_t n)
+{
+	uint64_t from;
+	size_t got;
+
+	if (!v->zip && !(v->zip = ZSTD_createCCtx()))
+		return 0;
+	from = epd_clock_boot_ns();
+	got = ZSTD_compressCCtx(v->zip, out, room, p, n, LEVEL);
+	if (ZSTD_isError(got))
+		return 0;
+	learn(&v->zstd_ns, epd_clock_boot_ns() - from, n);
+	learn(&v->zstd_bytes, got, n);
+	epd_ring_look(v->ring);
+	return got;
+}
+
 /*
- * Whether to pack: always, never, or (auto) when the processor is done with a page
- * well before the disk would be, and it gets smaller.  One page in 64 is tried anew.
+ * Whether to pack: always, never, or (auto) where the processor is done with a page
+ * well before the disk would be, and it gets smaller.  A bit of one page in 64 is
+ * tried, so that trying costs next to nothing where the disk is fast.
  */
 static int
-level_of(const struct epd_nvme *v, long i)
+packs(struct epd_nvme *v, long i, uint8_t *buffer, const void *page, size_t n)
 {
 	if (v->o.packing != EPD_PACKING_AUTO)
-		return v->o.packing == EPD_PACKING_ZSTD ? LEVEL : 0;
-	if (!v->zstd_ns || i % 64 == 63)
-		return LEVEL;
-	return v->zstd_ns <= v->disk_ns / 4 * 3 &&
-	    v->zstd_bytes <= MIB / 16 * 15 ? LEVEL : 0;
+		return v->o.packing == EPD_PACKING_ZSTD;
+	if (i % 64 == 0)
+		(void)squash(v, buffer, ZSTD_compressBound(n), page,
+		    n < TRY ? n : TRY);
+	return v->zstd_ns && v->zstd_ns <= v->disk_ns / 4 * 3 &&
+	    v->zstd_bytes <= MIB / 16 * 15;
 }
 
 static int
@@ -103,27 +124,6 @@ add(struct put *u, const void *p, size_t n)
 	u->bytes += n;
 }
 
-/* The page packed into p, if that saves a block; its bytes, or 0. */
-static size_t
-pack(struct put *u, uint8_t *p, const void *page)
-{
-	const size_t bytes = (size_t)u->lot->shape.bytes;
-	const uint64_t from = epd_clock_boot_ns();
-	struct epd_nvme *v = u->v;
-	size_t n;
-
-	if (!v->zip && !(v->zip = ZSTD_createCCtx()))
-		return 0;
-	n = ZSTD_compressCCtx(v->zip, p, ZSTD_compressBound(bytes), page, bytes,
-	    LEVEL);
-	if (ZSTD_isError(n))
-		return 0;
-	learn(&v->zstd_ns, epd_clock_boot_ns() - from, bytes);
-	learn(&v->zstd_bytes, n, bytes);
-	epd_ring_look(v->ring);
-	return epd_pack_up(n) < epd_pack_up(bytes) ? n : 0;
-}
-
 static int
 put_page(struct put *u, long i, const void *page)
 {
@@ -139,8 +139,10 @@ put_page(struct put *u, long i, const void *page)
 	if (rc)
 		return rc;
 	p = (uint8_t *)epd_ring_buffer(u->v->ring, u->slot) + u->used;
-	if (level_of(u->v, i))
-		n = pack(u, p, page);
+	if (packs(u->v, i, p, page, bytes))
+		n = squash(u->v, p, most, page, bytes);
+	if (epd_pack_up(n) >= epd_pack_up(bytes))
+		n = 0;
 	u->pack.entry[i] = (struct epd_pack_entry){ u->lot->entry[i],
 		n ? EPD_PACK_ZSTD : EPD_PACK_RAW, u->at + u->bytes,
 		n ? n : bytes };

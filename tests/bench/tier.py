@@ -55,10 +55,12 @@ def real_pages(b, dtype):
     memory = store + "-memory"
     config = store + ".yaml"
     with open(config, "w", encoding="ascii") as f:
-        f.write(f"page:\n  dtype: {dtype}\nmemory:\n  dir: {memory}\n")
-    text = " ".join(f"{i * 7919 % 10007} of {i}" for i in range(330))
+        f.write(f"page:\n  dtype: {dtype}\n  memory_dir: {memory}\n")
+    text = os.path.join(b.tmp, "text")
+    with open(text, "w", encoding="ascii") as f:
+        f.write(" ".join(f"{i * 7919 % 10007} of {i}" for i in range(330)))
     b.run(b.bin("epd-prefill"), "--config", config, "--store", store, "-q",
-          "-w", "w1", "-p", text)
+          "-w", "w1", "-f", text)
     (top,) = os.listdir(memory)
     return os.path.join(memory, top, "w", "w1")
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "tests/check.h"
+#include "tier/nvme_in.h"
 #include "tier_lots.h"
 
 static const struct epd_run_shape shapes[] = {
@@ -387,6 +388,35 @@ TEST(kind23_the_one_used_longest_ago_makes_way_and_who_is_in_the_way_is_told)
 	for (int i = 0; i < RUNS; i++)
 		lots_free(&k[i]);
 	lots_free(&large);
+	disk_close(&d);
+}
+
+TEST(auto_packs_where_the_disk_is_slow)
+{
+	struct epd_nvme *v;
+	struct epd_pack p;
+	uint64_t bytes;
+	struct lots k;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_AUTO), 0);
+	v = (struct epd_nvme *)(void *)d.l;
+	lots_make(&k, &shapes[2], "w1", 1, 0, 9, 16, 0);
+	v->disk_ns = (uint64_t)1 << 40;
+	CHECK_INT(disk_put(&d, &k), 0);
+	CHECK(v->zstd_ns && v->zstd_bytes < 1 << 20);
+	CHECK_INT(epd_nvme_look(d.m, "w1", 1, &p, &bytes, NULL), 0);
+	CHECK(bytes < 9 * 196608 * 15 / 16);
+	epd_pack_free(&p);
+	CHECK_INT(disk_get(&d, &k), 9);
+	k.lot.run = 2;
+	v->disk_ns = 1;
+	CHECK_INT(disk_put(&d, &k), 0);
+	CHECK_INT(epd_nvme_look(d.m, "w1", 2, &p, &bytes, NULL), 0);
+	CHECK(bytes > 9 * 196608);
+	epd_pack_free(&p);
+	CHECK_INT(disk_get(&d, &k), 9);
+	lots_free(&k);
 	disk_close(&d);
 }
 
