@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cmd/cli.h"
+#include "cmd/nodes.h"
 
 enum {
 	TEMP = CLI_OWN, TOP_K, TOP_P, PENALTY, LOGPROBS, STOP, IGNORE_EOS
@@ -424,6 +425,7 @@ main(int argc, char **argv)
 		cli_usage(c, "no state");
 	x.many = n > 1;
 	x.d.interrupt = cli_catch();
+	cli_nodes(c);
 	s = cli_store(c, 0);
 	listen(&x, s, operand, n);
 	if (c->verbose && x.d.has_temp && x.d.sampler.temp > 0)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "cmd/nodes.h"
 #include "cmd/prompt.h"
 
 enum {
@@ -428,6 +429,7 @@ main(int argc, char **argv)
 	agree(&r, argc - first);
 	list = cli_operands(c, argc, argv, first, &n);
 	r.caught = cli_catch();
+	cli_nodes(c);
 	s = cli_store(c, 1);
 	if (operands(&r, s, list, n) == 0)
 		run(&r, s);

@@ -28,10 +28,11 @@ struct epd_fill {
 	uint64_t runs, pages, bytes, ns;
 	uint64_t missing;		/* pages that no tier had */
 	unsigned tiers;			/* 1 << enum epd_tier of those that gave some */
+	uint64_t peers;			/* pages that other nodes gave */
 };
 /*
  * Have a lot's run in the workflow's memory folder: 0 if it is there, from lower
- * tiers or because somebody else was sooner.  Of several that ask at once one
+ * tiers, from other nodes (where.h), or because somebody else was sooner.  Of several that ask at once one
  * moves it.
  * Fails: EPD_ENOTHING (no tier has all of it; nothing is left behind), -ENOSPC,
  * -ENOMEM, EPD_ELOCKED (whoever is at it is not done in time), -errno.
