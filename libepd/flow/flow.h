@@ -14,6 +14,7 @@
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H
 
+#include "flow/ahead.h"
 #include "flow/arrive.h"
 #include "flow/ask.h"
 #include "flow/branch.h"

@@ -298,9 +298,8 @@ lock_fill(const struct epd_store *s, int dir, uint64_t run, char name[64])
 	return EPD_ELOCKED;
 }
 
-/* Whether there is any tier below memory that might have something. */
-static int
-is_any(struct epd_store *s)
+int
+epd_store_tiered(struct epd_store *s)
 {
 	return *s->config.tier_mooncake_url || *s->config.tier_mooncake_master ||
 	    epd_store_disk(s, 0) || (s->transports && *s->node);
@@ -314,7 +313,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	char name[64];
 	int rc, fd;
 
-	if (!is_any(s) || w->runs < 0) {
+	if (!epd_store_tiered(s) || w->runs < 0) {
 		sum->missing += (uint64_t)lot->n;
 		return EPD_ENOTHING;
 	}

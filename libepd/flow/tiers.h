@@ -20,6 +20,8 @@ int epd_store_tier(struct epd_store *s, enum epd_tier tier,
 #define EPD_DISK "disk"
 struct epd_memory *epd_store_disk(struct epd_store *s, int make);
 void epd_store_tiers_close(struct epd_store *s);
+/* Whether there is any place below memory that might have something. */
+int epd_store_tiered(struct epd_store *s);
 /* When a tier has to be done with a lot. */
 uint64_t epd_store_tier_end(const struct epd_store *s, enum epd_tier tier, long pages);
 
