@@ -65,6 +65,10 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 	return epd_nvme_open(out, &o);
 }
 
+static const struct epd_words pins = EPD_WORDS(
+    [EPD_MOONCAKE_PIN_NONE] = "none", [EPD_MOONCAKE_PIN_SOFT] = "soft",
+    [EPD_MOONCAKE_PIN_HARD] = "hard");
+
 static int
 open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 {
@@ -76,6 +80,8 @@ open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 		.page_ns = MS * (uint64_t)c->tier_mooncake_timeout_ms,
 		.level = strcmp(c->tier_compression, "none") != 0,
 		.metrics = s->metrics, .log = s->log,
+		.pin = (enum epd_mooncake_pin)epd_word_parse(&pins,
+		    c->tier_mooncake_pin),
 	};
 	struct epd_buf key = { 0 };
 	int rc = 0;
@@ -208,7 +214,9 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 		f->want[i] = f->had[i] ? NULL : f->page[i];
 	n = epd_lower_ops(l)->get(l, f->lot, f->want, f->had, end, &why);
 	if (n < 0) {
-		epd_count(f->s->metrics, EPD_M_TIER_ERRORS, 1);
+		/* mooncake_store has counted what failed. */
+		epd_count(f->s->metrics, EPD_M_TIER_ERRORS,
+		    tier == EPD_TIER_NVME);
 		epd_log(&f->s->log, "op=restore tier=%s run=%016llx error=%s "
 		    "why=\"%s\"", epd_tier_name(tier),
 		    (unsigned long long)f->lot->run, epd_errlabel((int)n),
