@@ -352,6 +352,34 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	return 0;
 }
 
+int
+epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run)
+{
+	struct epd_memory *disk = epd_store_disk(s, 0);
+	struct epd_workflow w = { .dirfd = -1, .runs = -1 };
+	struct epd_lot lot = { .workflow = w.name, .run = run };
+	struct epd_page_entry *e = NULL;
+	struct epd_fill f = { 0 };
+	int rc = disk && strlen(workflow) < sizeof w.name ? 0 : EPD_ENOTHING;
+
+	if (rc == 0)
+		rc = epd_nvme_table(disk, workflow, run, &lot.shape, &e, &lot.n,
+		    &lot.given);
+	if (rc == 0 && lot.given)
+		rc = EPD_ENOTHING;
+	if (rc == 0) {
+		strcpy(w.name, workflow);
+		lot.entry = e;
+		rc = w.runs = epd_memory_dir(s->memory, workflow);
+	}
+	if (rc >= 0)
+		rc = epd_fill_run(s, &w, &lot, &f, NULL);
+	if (w.runs >= 0)
+		close(w.runs);
+	epd_free(e);
+	return rc;
+}
+
 void
 epd_workflow_drop(const struct epd_workflow *w, uint64_t run)
 {
