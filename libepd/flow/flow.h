@@ -24,6 +24,7 @@
 #include "flow/give.h"
 #include "flow/handle.h"
 #include "flow/handoff.h"
+#include "flow/idle.h"
 #include "flow/node.h"
 #include "flow/prospect.h"
 #include "flow/rest.h"

@@ -258,14 +258,17 @@ int
 epd_shard_restored(struct epd_shard *s, uint32_t state, uint64_t lease,
     const char *reason, struct epd_why *why)
 {
+	const struct epd_lease *l;
 	struct epd_head *h;
 	int rc = enter(s, state, reason, &h, why);
 
 	if (rc)
 		return rc;
-	if (!epd_table_lease(s->table, lease) && h->state.status == EPD_ACTIVE)
+	l = epd_table_lease(s->table, lease);
+	if (!l && h->state.status == EPD_ACTIVE)
 		return epd_shard_end(s, 0, why);
-	rc = fenced(s, h, lease, h->state.status == EPD_OFFLOADING ?
+	/* Each ends what it began: who moves out is not who restores. */
+	rc = fenced(s, h, lease, l && l->kind == EPD_LEASE_TRANSFER ?
 	    EPD_OFFLOADING : EPD_RESTORING, why);
 	if (!rc && h->state.status == EPD_OFFLOADING)
 		rc = back(s, &h->state, EPD_RESTORING, 0, reason, why);

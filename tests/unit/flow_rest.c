@@ -286,6 +286,39 @@ TEST(pressure_moves_runs_to_the_disk)
 	kit_end(&k);
 }
 
+/* By the clock, and by the wait; what is used stays. */
+TEST(idle_states_are_put_to_rest)
+{
+	struct epd_prefilled p;
+	struct kit k;
+	uint32_t s = begin(&k);
+	const struct epd_ref ref = kit_ref(s);
+
+	CHECK_INT(kit_say(&k, 0, "Another one, that nobody waits for.", NULL,
+	    &p), 0);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	CHECK_INT(epd_flow_wait(k.s, &ref, "search", 1, "", kit_why(&k)), 0);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	CHECK_INT(epd_flow_wait(k.s, &ref, "search", 600000, "", kit_why(&k)),
+	    0);
+	CHECK_INT(epd_flow_idle(k.s), 1);
+	CHECK_INT(rest_status(&k, s), EPD_OFFLOADED);
+	CHECK_INT(rest_status(&k, p.state), EPD_ACTIVE);
+	k.config.state_ttl_ms = 1;
+	kit_reopen(&k);
+	epd_clock_sleep_ns(5000000);
+	CHECK_INT(epd_flow_idle(k.s), 1);
+	CHECK_INT(rest_status(&k, p.state), EPD_OFFLOADED);
+	CHECK_INT(rest_draw(&k, s, 1), 0);
+	CHECK_INT(counted(&k, EPD_M_PAGES_RECOMPUTED), 0);
+	/* Without a tier of its own nobody is moved. */
+	*k.config.tier_nvme_dir = '\0';
+	kit_reopen(&k);
+	epd_clock_sleep_ns(5000000);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	kit_end(&k);
+}
+
 /* Who begins as a state that rests takes its pages up from where they rest. */
 TEST(a_prefix_that_rests_is_reused)
 {

@@ -117,6 +117,10 @@ TEST(who_resumes_calls_off_who_moves_out)
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
 	    EPD_ESTATUS);
 	CHECK_INT(state_of(&p).status, EPD_RESTORING);
+	/* Nor does it end what the other began. */
+	CHECK_INT(epd_shard_restored(p.s, p.id, out.lease, "", NULL),
+	    EPD_ESTATUS);
+	CHECK_INT(state_of(&p).status, EPD_RESTORING);
 	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
 	    EPD_ESTATUS);
