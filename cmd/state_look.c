@@ -308,6 +308,8 @@ record_what(char out[64], const struct epd_record *r)
 		snprintf(out, 64, "%s %.40s", r->status, r->tier);
 	else if (*r->status)
 		snprintf(out, 64, "%s", r->status);
+	else if (*r->owner)
+		snprintf(out, 64, "to node %.50s", r->owner);
 	else if (*r->tool)
 		snprintf(out, 64, "for %.50s", r->tool);
 	else if (r->tokens || r->pages)

@@ -265,6 +265,19 @@ place(struct epd_store *s, const struct epd_store_options *o,
 	return s->path ? 0 : -ENOMEM;
 }
 
+/* A node says who it is, so that it is told where another has taken over. */
+static void
+name_node(struct epd_store *s)
+{
+	const char *name = s->config.directory_node;
+
+	if (strcmp(s->config.directory_backend, "etcd"))
+		return;
+	snprintf(s->node, sizeof s->node, "%.63s", name);
+	if (!*s->node && gethostname(s->node, sizeof s->node - 1))
+		strcpy(s->node, "unnamed");
+}
+
 int
 epd_store_open(struct epd_store **out, const struct epd_store_options *o,
     struct epd_why *why)
@@ -285,6 +298,7 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	s->listener = o->listener;
 	s->log = o->log;
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
+	name_node(s);
 	if ((rc = place(s, o, why)) < 0 ||
 	    (rc = identify(s, o->create, why)) < 0 ||
 	    (rc = open_parts(s, o->look, why)) < 0) {

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/transport.h"
+#include "dir/dir.h"
 #include "feature/feature.h"
 #include "flow/workflow.h"
 #include "shard/shard.h"
@@ -40,6 +41,7 @@ struct epd_store {
 	const struct epd_codecs *codecs;
 	struct epd_listener listener;
 	char tenant[64];
+	char node[EPD_NODE_NAME];	/* which one this is; "": there are none */
 	struct epd_metrics *metrics;
 	struct epd_procs *procs;	/* NULL when looking; so cache is -1 */
 	struct epd_features *features;

@@ -462,6 +462,7 @@ epd_view_record(struct epd_jw *w, const char *workflow,
 	str_or_null(w, "status", r->status);
 	str_or_null(w, "tier", r->tier);
 	str_or_null(w, "tool", r->tool);
+	str_or_null(w, "owner", r->owner);
 	epd_jw_str(w, "reason", *r->reason ? r->reason : NULL);
 }
 

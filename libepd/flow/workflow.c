@@ -315,6 +315,7 @@ epd_workflow_open(struct epd_workflow *out, struct epd_store *s,
 		.log_keep = s->config.log_keep,
 		.sync = s->config.state_sync,
 		.read_only = read_only,
+		.owner = s->node,
 	};
 	struct epd_workflow w = { .runs = -1 };
 	int rc;

@@ -116,6 +116,8 @@ prepare_term(struct epd_table *t, const struct epd_rec *r,
 		return epd_why(why, EPD_ECORRUPT, "term %llu after term %llu",
 		    LLU(in.term), LLU(t->term));
 	c->term = in.term;
+	if (*in.owner && !(c->owner = epd_apply_str(t, in.owner)))
+		return -ENOMEM;
 	return 0;
 }
 
@@ -123,6 +125,8 @@ static void
 commit_term(struct epd_table *t, struct epd_change *c)
 {
 	t->term = c->term;
+	if (c->owner)
+		t->owner = c->owner;
 }
 
 const struct epd_apply_verb epd_apply_term = { prepare_term, commit_term };

@@ -22,7 +22,7 @@ struct epd_change {
 	uint32_t tokens;
 	uint64_t parent, key, term;
 	enum epd_status to;
-	const char *tier, *tool;	/* in the arena */
+	const char *tier, *tool, *owner;	/* in the arena */
 	uint64_t deadline_ms;
 	struct epd_lease lease;
 	struct epd_handoff handoff;

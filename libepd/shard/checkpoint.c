@@ -13,6 +13,7 @@
  *		u64 and tool, then per version: node u64, key u64; ascending
  *	  leases as in the log, then node u64; ascending; left out if none
  *	  hand-offs as in the log, then lsn u64; ascending; left out if none
+ *	  owner the node's name; left out if none
  *	bodies	in the order of the nodes
  *
  * Only the index is read at the start, and no node is an allocation: a body is
@@ -145,6 +146,15 @@ pack_handoffs(const struct epd_table *t, struct epd_buf *index)
 	end_section(index, at);
 }
 
+static void
+pack_owner(const struct epd_table *t, struct epd_buf *index)
+{
+	size_t at = begin_section(index, EPD_CHECKPOINT_OWNER, 1);
+
+	epd_record_str(index, t->owner);
+	end_section(index, at);
+}
+
 int
 epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
     epd_body_fn *body, void *arg, struct epd_buf *index,
@@ -163,6 +173,8 @@ epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
 		pack_leases(t, index);
 	if (t->nhandoffs)
 		pack_handoffs(t, index);
+	if (*t->owner)
+		pack_owner(t, index);
 	if (index->failed || bodies->failed)
 		return -ENOMEM;
 	epd_buf_put(&b, EPD_CHECKPOINT_MAGIC, 8);
@@ -172,7 +184,8 @@ epd_checkpoint_pack(const struct epd_table *t, uint32_t segment,
 	epd_pack_u64(&b, t->lsn);
 	epd_pack_u64(&b, t->term);
 	epd_pack_u32(&b, t->next_state);
-	epd_pack_u32(&b, 2u + (t->nleases > 0) + (t->nhandoffs > 0));
+	epd_pack_u32(&b, 2u + (t->nleases > 0) + (t->nhandoffs > 0) +
+	    (*t->owner != 0));
 	epd_pack_u64(&b, index->n - HEAD);
 	epd_pack_u64(&b, bodies->n);
 	epd_pack_u64(&b, 0);

@@ -12,6 +12,7 @@ enum {
 	EPD_CHECKPOINT_HEAD = 96, EPD_CHECKPOINT_NODE = 48,	/* bytes */
 	EPD_CHECKPOINT_NODES = 1, EPD_CHECKPOINT_STATES = 2,	/* sections */
 	EPD_CHECKPOINT_LEASES = 3, EPD_CHECKPOINT_HANDOFFS = 4,
+	EPD_CHECKPOINT_OWNER = 5,
 	/* A state's flags: changed_ms is there, its tier, and its tool and deadline. */
 	EPD_CHECKPOINT_CHANGED = 1, EPD_CHECKPOINT_RESTS = 2,
 	EPD_CHECKPOINT_WAITS = 4,

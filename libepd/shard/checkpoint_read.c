@@ -344,6 +344,25 @@ load_handoff(struct index *x)
 }
 
 static int
+load_owner(struct index *x)
+{
+	const char *owner;
+	struct epd_cur c;
+	int rc = look(x, STATE_MOST);
+
+	if (rc)
+		return rc;
+	c = epd_cur(epd_span(x->p, x->n));
+	owner = epd_record_take_str(&c);
+	if (c.failed || !*owner)
+		return EPD_ECORRUPT;
+	x->t->owner = keep_str(x->t, owner);
+	x->n -= (size_t)(c.p - x->p);
+	x->p = c.p;
+	return x->t->owner ? 0 : -ENOMEM;
+}
+
+static int
 load_section(struct index *x, const struct head *h, struct epd_why *why)
 {
 	uint32_t kind, count;
@@ -361,13 +380,14 @@ load_section(struct index *x, const struct head *h, struct epd_why *why)
 		return EPD_ECORRUPT;
 	if (kind == NODES)
 		rc = load_nodes(x, count, h);
-	else if (kind < STATES || kind > HANDOFFS)
+	else if (kind < STATES || kind > EPD_CHECKPOINT_OWNER)
 		rc = epd_why(why, EPD_EKIND, "checkpoint: section kind "
 		    "%u: unknown", kind);
 	else
 		while (!rc && count-- > 0)
 			rc = kind == STATES ? load_state(x) :
-			    kind == LEASES ? load_lease(x) : load_handoff(x);
+			    kind == LEASES ? load_lease(x) :
+			    kind == HANDOFFS ? load_handoff(x) : load_owner(x);
 	return !rc && from - untaken(x) != bytes ? EPD_ECORRUPT : rc;
 }
 

@@ -116,7 +116,7 @@ epd_table_compare(const struct epd_table *a, const struct epd_table *b,
 {
 	const struct epd_node *x = NULL, *y = NULL;
 
-	if (a->lsn != b->lsn || a->term != b->term ||
+	if (a->lsn != b->lsn || a->term != b->term || strcmp(a->owner, b->owner) ||
 	    a->next_state != b->next_state)
 		epd_fault(f, "record %llu, term %llu, next s%u; the %s has "
 		    "%llu, %llu, s%u", LLU(a->lsn), LLU(a->term),

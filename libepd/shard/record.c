@@ -6,7 +6,7 @@
  *	fork	id u32, version u32, first u32, count u32, replace u32,
  *		ttl_deadline u64, count salts u64, reason
  *	release	id u32, reason
- *	term	term u64, reason
+ *	term	term u64, reason, and the owner if there is one
  *
  * traits: parent_state u32, parent_version u32, ttl_deadline u64,
  * page_tokens u32, kv_type u32, page_bytes u64, model_fp 32, base 32,
@@ -289,6 +289,8 @@ epd_term_pack(struct epd_buf *b, const struct epd_term *t)
 
 	epd_pack_u64(b, t->term);
 	epd_record_str(b, t->reason);
+	if (t->owner && *t->owner)
+		epd_record_str(b, t->owner);
 	epd_record_end(b, at);
 }
 
@@ -299,5 +301,6 @@ epd_term_unpack(struct epd_span p, struct epd_term *out)
 
 	out->term = epd_unpack_u64(&c);
 	out->reason = epd_record_take_str(&c);
+	out->owner = epd_cur_left(&c) ? epd_record_take_str(&c) : "";
 	return epd_record_whole(&c);
 }

@@ -84,6 +84,7 @@ struct epd_release {
 struct epd_term {
 	uint64_t term;			/* above the one before */
 	const char *reason;
+	const char *owner;		/* the node whose it is from here on; "": as before */
 };
 
 /* Unpacking fails: EPD_ECORRUPT (not such a payload), EPD_EKIND, -ENOMEM. */

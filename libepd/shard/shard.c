@@ -175,6 +175,20 @@ take(struct epd_shard *s, struct epd_why *why)
 	return removed(why);
 }
 
+/* It is another node's by now: what this one writes would be too late. */
+static int
+fence(const struct epd_shard *s, struct epd_why *why)
+{
+	const char *owner = s->table->owner, *self = s->o.owner;
+
+	if (!self || !*self || !*owner || !strcmp(self, owner))
+		return 0;
+	epd_count(s->o.metrics, EPD_M_DIR_FENCED, 1);
+	return epd_why(why, EPD_ELEASE, "it is node %.60s's since term %llu, and "
+	    "this is node %.60s", owner, (unsigned long long)s->table->term,
+	    self);
+}
+
 int
 epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 {
@@ -203,9 +217,40 @@ epd_shard_begin(struct epd_shard *s, struct epd_why *why)
 		else if (!rc)
 			rc = epd_wal_adopt(s->wal, epd_shard_replay, s, why);
 	}
+	if (!rc && !s->owning)
+		rc = fence(s, why);
 	if (rc)
 		epd_shard_leave(s);
 	return rc;
+}
+
+int
+epd_shard_own(struct epd_shard *s, const char *node, uint64_t term,
+    struct epd_why *why)
+{
+	const struct epd_term t = { term, "owned by a node", node };
+	int rc;
+
+	s->owning = 1;
+	rc = epd_shard_begin(s, why);
+	s->owning = 0;
+	if (rc)
+		return rc;
+	if (term <= s->table->term) {
+		rc = epd_why(why, EPD_ESTALE, "term %llu is over",
+		    (unsigned long long)term);
+	} else {
+		epd_frame_begin(&s->frame);
+		epd_term_pack(&s->frame, &t);
+		rc = epd_shard_append(s, why);
+	}
+	return epd_shard_end(s, rc, why);
+}
+
+const char *
+epd_shard_owner(const struct epd_shard *s)
+{
+	return s->table->owner;
 }
 
 void

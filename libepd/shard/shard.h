@@ -42,6 +42,7 @@ struct epd_shard_options {
 	int64_t log_keep;		/* segments kept behind a checkpoint; < 0: all */
 	int sync;			/* 0: acknowledged is not durable */
 	int read_only;
+	const char *owner;		/* the node that writes, lent; NULL, "": none of any */
 };
 
 /*
@@ -63,6 +64,15 @@ unsigned epd_shard_vain(const struct epd_shard *s);
 int epd_shard_unsettled(struct epd_shard *s);	/* more in the log than is published */
 uint64_t epd_shard_lsn(const struct epd_shard *s);
 uint64_t epd_shard_term(const struct epd_shard *s);
+const char *epd_shard_owner(const struct epd_shard *s);	/* "": no node's */
+/*
+ * From here on the workflow is the named node's, under a term above the one it has.
+ * Others that say which node they are get EPD_ELEASE from every verb that writes,
+ * nothing written: a node that was away finds that it is no more its.
+ * Fails: EPD_ESTALE (the term is not above), as create.
+ */
+int epd_shard_own(struct epd_shard *s, const char *node, uint64_t term,
+    struct epd_why *why);
 void epd_shard_uuid(const struct epd_shard *s, uint8_t uuid[16]);
 
 /*

@@ -40,6 +40,7 @@ struct epd_shard {
 	struct epd_wal *wal;
 	struct epd_table *table;
 	int stale;			/* to be loaded before it is used */
+	int owning;			/* what follows makes it another node's */
 	uint64_t checkpoint_size;	/* of the newest one known, and */
 	uint32_t checkpoint_segment;	/* where the log goes on from it */
 	struct epd_arena lent;

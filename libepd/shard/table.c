@@ -34,6 +34,7 @@ epd_table_new(struct epd_table **out)
 		return -ENOMEM;
 	t->fd = -1;
 	t->term = 1;
+	t->owner = "";
 	t->next_state = 1;
 	t->soonest = UINT64_MAX;
 	rc = epd_tree_new(&t->tree, dropped, t);

@@ -55,6 +55,7 @@ struct epd_head {
 struct epd_table {
 	uint8_t uuid[16];
 	uint64_t lsn, term;
+	const char *owner;		/* the node whose it is since some term, or "" */
 	uint32_t next_state;
 	struct epd_tree *tree;
 	struct epd_head **head;

@@ -27,6 +27,7 @@ struct epd_record {
 	const char *reason;		/* or "" */
 	const char *status;		/* it moves to, or "" */
 	const char *tier, *tool;	/* it is offloaded to; it waits for; or "" */
+	const char *owner;		/* the node whose the workflow is from here on; or "" */
 };
 
 int epd_shard_state(struct epd_shard *s, uint32_t id, struct epd_state *out);

@@ -203,6 +203,7 @@ describe(const struct epd_rec *r, struct epd_arena *a, struct epd_record *out)
 	case EPD_KIND_TERM:
 		rc = epd_term_unpack(r->payload, &term);
 		out->reason = rc ? "" : term.reason;
+		out->owner = rc ? "" : term.owner;
 		return rc;
 	}
 	return 0;
@@ -216,7 +217,7 @@ walk_one(void *arg, const struct epd_rec *r, struct epd_why *why)
 	struct epd_record out = {
 		.lsn = r->lsn, .term = r->term, .wall_ms = r->wall_ms,
 		.kind = epd_kind_name(r->kind), .reason = "",
-		.tier = "", .tool = "", .status = "",
+		.tier = "", .tool = "", .status = "", .owner = "",
 		.bytes = EPD_RECORD_HEAD + r->payload.n,
 	};
 	int rc;

@@ -355,6 +355,51 @@ TEST(waiting_ends_by_word_or_by_the_next_version)
 }
 
 
+/* Another node has taken over while this one was away. */
+TEST(what_is_another_nodes_is_not_written)
+{
+	struct epd_shard_options o = shard_plain;
+	struct epd_shard *a, *b, *any;
+	struct epd_why why = { "" };
+	struct epd_rest r;
+	struct place p;
+	uint32_t id;
+	uint64_t lsn;
+
+	CHECK_INT(place_open(&p), 0);
+	o.procs = p.procs;
+	o.owner = "a";
+	CHECK_INT(epd_shard_open(&a, p.dir, &o, NULL), 0);
+	o.owner = "b";
+	CHECK_INT(epd_shard_open(&b, p.dir, &o, NULL), 0);
+	CHECK_INT(epd_shard_own(a, "a", 5, NULL), 0);
+	CHECK_STR(epd_shard_owner(a), "a");
+	CHECK_INT(epd_shard_term(a), 5);
+	CHECK_INT(shard_create(a, 1, 20, &id), 0);
+	CHECK_INT(shard_create(b, 1, 21, &id), EPD_ELEASE);
+	CHECK_INT(epd_shard_own(b, "b", 5, NULL), EPD_ESTALE);
+	CHECK_INT(epd_shard_own(b, "b", 7, NULL), 0);
+	CHECK_INT(shard_create(b, 1, 22, &id), 0);
+	lsn = epd_shard_lsn(b);
+	CHECK_INT(shard_create(a, 1, 23, &id), EPD_ELEASE);
+	CHECK_INT(epd_shard_offload(a, p.id, "nvme", LONG, "", &r, &why),
+	    EPD_ELEASE);
+	CHECK(strstr(why.text, "node b's since term 7, and this is node a"));
+	CHECK_INT(epd_shard_lsn(b), lsn);
+	/* Who says no name goes by the locks alone; the name outlives checkpoints. */
+	CHECK_INT(epd_shard_catch_up(p.s, NULL), 0);
+	CHECK(hold_same(p.s, p.dir));
+	CHECK_INT(epd_shard_checkpoint(b, NULL), 0);
+	CHECK_INT(hold_open(&any, p.dir, p.procs), 0);
+	CHECK_STR(epd_shard_owner(any), "b");
+	CHECK_INT(shard_create(any, 1, 24, &id), 0);
+	CHECK_INT(shard_create(a, 1, 25, &id), EPD_ELEASE);
+	epd_shard_close(a);
+	epd_shard_close(b);
+	epd_shard_close(any);
+	place_close(&p);
+}
+
 int
 main(int argc, char **argv)
 {

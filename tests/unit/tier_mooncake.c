@@ -450,7 +450,7 @@ TEST(a_store_that_says_nothing_costs_its_deadline_and_then_none)
 	for (int i = 0; i < 4; i++) {
 		began = epd_clock_boot_ns();
 		CHECK_INT(moon_get(tier, &lot, 100), EPD_ETIMEOUT);
-		CHECK(epd_clock_boot_ns() - began < 200 * MS);
+		CHECK(epd_clock_boot_ns() - began < 280 * MS);
 	}
 	began = epd_clock_boot_ns();
 	CHECK_INT(moon_get(tier, &lot, 5000), EPD_ETIMEOUT);
@@ -458,7 +458,7 @@ TEST(a_store_that_says_nothing_costs_its_deadline_and_then_none)
 	began = epd_clock_boot_ns();
 	CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
 	CHECK_INT(moon_put(tier, &lot, 5000), EPD_EPEER);
-	CHECK(epd_clock_boot_ns() - began < 50 * MS);
+	CHECK(epd_clock_boot_ns() - began < 200 * MS);
 	CHECK_INT(COUNTED(MISSES), 6 * 12);
 	/* It is asked again, and is well. */
 	store.lie = HONEST;
@@ -555,7 +555,7 @@ TEST(a_call_can_be_called_off)
 	at = moon_in(100);
 	epd_stop_heed(is_over, &at);
 	CHECK_INT(moon_get(tier, &lot, 5000), -ECANCELED);
-	CHECK(epd_clock_boot_ns() < at + 200 * MS);
+	CHECK(epd_clock_boot_ns() < at + 1000 * MS);
 	CHECK_INT(moon_put(tier, &lot, 5000), -ECANCELED);
 	epd_stop_heed(NULL, NULL);
 	store.lie = HONEST;

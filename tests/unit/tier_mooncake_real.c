@@ -237,16 +237,16 @@ TEST(the_master_is_killed_and_comes_back)
 	real_kill(&real.master);
 	began = epd_clock_boot_ns();
 	CHECK(moon_get(tier, &lot, 1000) <= 0);
-	CHECK(epd_clock_boot_ns() - began < 1300 * MS);
+	CHECK(epd_clock_boot_ns() - began < 1800 * MS);
 	began = epd_clock_boot_ns();
 	CHECK(moon_put(tier, &lot, 3000) < 0);
-	CHECK(epd_clock_boot_ns() - began < 3300 * MS);
+	CHECK(epd_clock_boot_ns() - began < 3800 * MS);
 	for (int i = 0; i < 3; i++)
 		CHECK(moon_get(tier, &lot, 5000) <= 0);
 	/* By now it is passed over. */
 	began = epd_clock_boot_ns();
 	CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
-	CHECK(epd_clock_boot_ns() - began < 50 * MS);
+	CHECK(epd_clock_boot_ns() - began < 500 * MS);
 	CHECK_INT(COUNTED(HITS) + COUNTED(MISSES), 6 * 6);
 	CHECK(strstr(moon_said, "status=away"));
 	CHECK_INT(real_master(), 0);
@@ -282,7 +282,7 @@ TEST(the_master_is_killed_within_a_put)
 	pthread_create(&thread, NULL, kill_soon, NULL);
 	CHECK(moon_put(tier, &lot, 8000) < 0);
 	pthread_join(thread, NULL);
-	CHECK(epd_clock_boot_ns() - began < 8300 * MS);
+	CHECK(epd_clock_boot_ns() - began < 9000 * MS);
 	real_kill(&real.master);
 	CHECK_INT(real_master(), 0);
 	for (began = moon_in(60000); epd_clock_boot_ns() < began &&
@@ -305,7 +305,7 @@ TEST(the_rest_service_is_stopped)
 	began = epd_clock_boot_ns();
 	CHECK_INT(moon_get(tier, &lot, 700), EPD_ETIMEOUT);
 	CHECK_INT(moon_put(tier, &lot, 700), EPD_ETIMEOUT);
-	CHECK(epd_clock_boot_ns() - began < 1700 * MS);
+	CHECK(epd_clock_boot_ns() - began < 2400 * MS);
 	/* It answers for what it has all the same. */
 	CHECK_INT(moon_has(tier, &lot, 5000), 6);
 	kill(real.rest, SIGCONT);
