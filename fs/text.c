@@ -72,8 +72,8 @@ fault(void *arg, const char *text)
 static void
 litter(void *arg, enum epd_finding what, const char *text)
 {
-	epd_buf_fmt(arg, "%s: %s\n", what == EPD_LITTER ? "litter" : "foreign",
-	    text);
+	epd_buf_fmt(arg, "%s: %s\n", what == EPD_LITTER ? "litter" :
+	    what == EPD_LOST ? "lost" : "foreign", text);
 }
 
 int
@@ -81,7 +81,7 @@ epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct epd_proof p = {0};
-	struct epd_findings f = { fault, litter, out };
+	struct epd_findings f = { .fault = fault, .litter = litter, .arg = out };
 	struct epd_store *s;
 	int rc = epd_fs_another(fs, 1, &s, why);
 
