@@ -15,6 +15,8 @@ struct epd_state_line {
 	uint64_t tokens;
 	uint32_t images;
 	uint64_t pages, missing;	/* pages; those not in memory now */
+	uint64_t below;			/* of those, how many the disk's tier has */
+	const char *tier, *tool;	/* as of its state (shard/types.h) */
 	uint64_t private_bytes, shared_bytes, proportional_bytes;
 	uint64_t created_ms, changed_ms, ttl_deadline_ms;
 	uint32_t parent_state, parent_version;
