@@ -63,6 +63,17 @@ int epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
 int epd_view_tree(struct epd_store *s, const char *workflow,
     struct epd_buf *out, struct epd_why *why);
 
+/* What a tier here, cpu or nvme, has now: its cap, and if it is asked for the rest. */
+struct epd_tier_sight {
+	uint64_t used, cap, runs;
+};
+/* -ENOENT: there is none of it here; -ENOMEM, -errno. */
+int epd_view_tier(struct epd_store *s, enum epd_tier tier, int used,
+    struct epd_tier_sight *out);
+/* Runs of a workflow that nvme has, ascending.  Owns: the caller frees *run. */
+int epd_view_packs(struct epd_store *s, const char *workflow, uint64_t **run,
+    size_t *n);
+
 /* release_state, and its runs are unlinked. */
 int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,
     const char *reason, struct epd_why *why);

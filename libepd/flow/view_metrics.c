@@ -6,13 +6,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
 #include "flow/book.h"
-#include "flow/tiers.h"
-#include "page/page.h"
 
 struct gauges {
 	uint64_t workflows, states, versions, tokens, pages, missing;
@@ -20,10 +17,7 @@ struct gauges {
 	uint32_t unreadable;
 	uint64_t features, feature_bytes, memory_bytes, index_bytes;
 	uint64_t below, waiting, at_rest;
-	struct tier {
-		struct epd_memory *m;
-		uint64_t runs, bytes;
-	} memory, disk;
+	struct epd_tier_sight memory, disk;
 	struct epd_store *s;
 };
 
@@ -74,40 +68,6 @@ add_feature(void *arg, const struct epd_name *fp)
 }
 
 static int
-add_run(void *arg, uint64_t run, uint64_t bytes)
-{
-	struct tier *t = arg;
-
-	(void)run;
-	(void)bytes;
-	t->runs++;
-	return 0;
-}
-
-static int
-add_folder(void *arg, const char *workflow)
-{
-	struct tier *t = arg;
-	int dir = epd_memory_find(t->m, workflow);
-
-	if (dir >= 0) {
-		(void)epd_run_each(dir, add_run, t);
-		close(dir);
-	}
-	return 0;
-}
-
-static int
-count_tier(struct tier *t, struct epd_memory *m)
-{
-	int rc;
-
-	t->m = m;
-	rc = m ? epd_memory_each(m, add_folder, t) : 0;
-	return rc < 0 || !m ? rc : epd_memory_used(m, &t->bytes);
-}
-
-static int
 count(struct epd_store *s, struct gauges *g, struct epd_why *why)
 {
 	int rc;
@@ -115,10 +75,11 @@ count(struct epd_store *s, struct gauges *g, struct epd_why *why)
 	g->s = s;
 	if ((rc = epd_workflow_each(s, add_workflow, g)) < 0 ||
 	    (rc = epd_feature_each(s->features, "", add_feature, g)) < 0 ||
-	    (rc = count_tier(&g->memory, s->memory)) < 0 ||
-	    (rc = count_tier(&g->disk, epd_store_disk(s, 0))) < 0)
+	    (rc = epd_view_tier(s, EPD_TIER_CPU, 1, &g->memory)) < 0 ||
+	    ((rc = epd_view_tier(s, EPD_TIER_NVME, 1, &g->disk)) < 0 &&
+	    rc != -ENOENT))
 		return epd_why(why, rc, "%s: %s", s->path, epd_strerror(rc));
-	g->memory_bytes = g->memory.bytes;
+	g->memory_bytes = g->memory.used;
 	g->index_bytes = epd_index_bytes(s->memory);
 	g->memory_bytes -= g->index_bytes < g->memory_bytes ? g->index_bytes :
 	    g->memory_bytes;
@@ -231,9 +192,8 @@ gauges(struct sheet *p, const struct epd_store *s, const struct gauges *g)
 		/* Memory's bytes and cap are state's. */
 		whole(p, "memory_runs", "gauge", g->memory.runs);
 		whole(p, "nvme_runs", "gauge", g->disk.runs);
-		whole(p, "nvme_bytes", "gauge", g->disk.bytes);
-		whole(p, "nvme_cap_bytes", "gauge", g->disk.m ?
-		    epd_memory_cap(g->disk.m) : 0);
+		whole(p, "nvme_bytes", "gauge", g->disk.used);
+		whole(p, "nvme_cap_bytes", "gauge", g->disk.cap);
 		whole(p, "pages_nvme", "gauge", g->below);
 		whole(p, "states_waiting", "gauge", g->waiting);
 		whole(p, "states_at_rest", "gauge", g->at_rest);

@@ -24,7 +24,7 @@ names() {
 	[ "$(names "$m")" = 'README events features metrics pages tiers workflows ' ]
 	[ "$(names "$m/workflows/w1")" = 'check events handoffs leases log states ' ]
 	[ "$(names "$S")" = 's1 s2 ' ]
-	[ "$(names "$S/s2")" = 'children ctl epoch features forks messages.json owner pages parent reason sampler say state.json status text tokens ttl version versions ' ]
+	[ "$(names "$S/s2")" = 'children ctl epoch features forks messages.json owner pages parent reason sampler say state.json status text tier tokens tool ttl version versions ' ]
 	[ "$(names "$S/s1/versions/1")" = 'features messages.json pages sampler text tokens version.json ' ]
 	[ "$(names "$m"/features/*)" = 'blob image.png meta.json ' ]
 	[ "$(names "$m/tiers/cpu")" = 'capacity pages used ' ]
