@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "cmd/cli.h"
+#include "cmd/nodes.h"
+#include "transport/transport.h"
 
-enum { REPLACE = CLI_OWN, REASON, TTL, EXPECT };
+enum { REPLACE = CLI_OWN, REASON, TTL, EXPECT, FROM };
 
 static const struct cli_option options[] = {
 	{ 'n', "branches", "N", "how many (default 1)" },
@@ -13,6 +15,8 @@ static const struct cli_option options[] = {
 	    "is unlike all others" },
 	{ TTL, "ttl", "TIME", "the branches expire after TIME: 90s, 15m, 2h" },
 	{ EXPECT, "expect", "V", "fail unless the state's newest version is V" },
+	{ FROM, "from", "NODE", "the state is a peer's, by its name or address: "
+	    "the branch begins here, in a workflow of its own or -w" },
 	{ REASON, "reason", "TEXT", "why, for the log (agent_branch)" },
 	{ 0, NULL, NULL, NULL },
 };
@@ -20,6 +24,7 @@ static const struct cli_option options[] = {
 static const char *const usage[] = {
 	"[-jqv] [-w NAME] [-n N] [--replace] [-s SEED] [--ttl TIME] [--expect V] "
 	    "[--reason TEXT] STATE[@V] ... | -",
+	"--from NODE [-jqv] [-w NAME] STATE[@V] ... | -",
 	NULL
 };
 
@@ -40,6 +45,7 @@ static const struct cli_command command = {
 
 struct fork {
 	struct cli cli;
+	const char *from;
 	struct epd_fork_request ask;
 };
 
@@ -65,6 +71,7 @@ set(void *arg, int key, const char *value)
 		    UINT32_MAX);
 		break;
 	case REASON: f->reason = value; break;
+	case FROM: x->from = value; break;
 	}
 }
 
@@ -117,6 +124,92 @@ branch(struct fork *x, struct epd_store *s, const char *operand)
 		    (double)d.ns / 1e6);
 }
 
+static void
+print_cloned(struct cli *c, const char *ref, const char *from,
+    const struct epd_ref *parent, const struct epd_cloned *d)
+{
+	char name[EPD_REF_TEXT];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+
+	if (!c->json) {
+		cli_line(c, ref);
+		return;
+	}
+	cli_object(&w, &b);
+	epd_jw_str(&w, "state", ref);
+	epd_jw_uint(&w, "version", 1);
+	epd_jw_str(&w, "parent", epd_ref_format(name, parent->workflow,
+	    parent->state, d->version));
+	epd_jw_str(&w, "node", from);
+	epd_jw_uint(&w, "pages_linked", d->linked);
+	epd_jw_uint(&w, "pages_copied", d->copied);
+	epd_jw_uint(&w, "pages_missing", d->missing);
+	epd_jw_uint(&w, "bytes", d->bytes);
+	epd_jw_real(&w, "ms", (double)d->ns / 1e6);
+	cli_object_end(c, &w);
+	epd_buf_free(&b);
+}
+
+/* Begun here, from a state of another node's. */
+static void
+branch_here(struct fork *x, struct epd_store *s, const char *address,
+    const char *operand)
+{
+	struct cli *c = &x->cli;
+	struct epd_clone_ask ask = { .address = address,
+		.workflow = c->workflow };
+	struct epd_why why = {0};
+	struct epd_cloned d;
+	char ref[EPD_REF_TEXT];
+	int rc = epd_ref_parse(&ask.from, s, operand, &why);
+
+	if (rc == 0)
+		rc = epd_flow_clone(s, &ask, &d, &why);
+	if (rc < 0) {
+		cli_fail(c, operand, rc, &why);
+		return;
+	}
+	epd_ref_format(ref, d.workflow, d.state, 0);
+	print_cloned(c, ref, x->from, &ask.from, &d);
+	cli_flush(c);
+	if (c->verbose)
+		cli_say(c, "%s: from %s of %s@%u: %llu pages linked, %llu "
+		    "copied, %llu to be computed or found, %.2f ms", ref,
+		    x->from, operand, d.version, (unsigned long long)d.linked,
+		    (unsigned long long)d.copied, (unsigned long long)d.missing,
+		    (double)d.ns / 1e6);
+}
+
+/* A peer's state is copied; what says how a branch here is made goes with none. */
+static void
+from_peer(struct fork *x, char **operand, int n)
+{
+	struct cli *c = &x->cli;
+	const struct epd_fork_request *f = &x->ask;
+	struct epd_store_options o;
+	struct epd_why why = {0};
+	struct epd_store *s;
+	const char *address;
+	int rc;
+
+	if (f->branches > 1 || f->replace || f->has_seed || f->ttl_ms ||
+	    f->expect)
+		cli_usage(c, "--from: one branch each, and with -w alone");
+	cli_config(c);
+	c->transports = epd_transports();
+	cli_store_options(c, &o);
+	o.create = 1;
+	if ((rc = epd_store_open(&s, &o, &why)) < 0) {
+		cli_fail(c, o.path, rc, &why);
+		return;
+	}
+	address = cli_peer(c, s, "--from", x->from);
+	for (int i = 0; i < n && !c->out_failed; i++)
+		branch_here(x, s, address, operand[i]);
+	epd_store_close(s);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -133,7 +226,12 @@ main(int argc, char **argv)
 	operand = cli_operands(c, argc, argv, first, &n);
 	if (n == 0)
 		cli_usage(c, "no state");
+	if (x.from) {
+		from_peer(&x, operand, n);
+		return cli_end(c);
+	}
 	x.ask.ids = cli_keep(c, calloc(x.ask.branches, sizeof *x.ask.ids));
+	cli_nodes(c);
 	s = cli_store(c, 0);
 	for (int i = 0; i < n && !c->out_failed; i++)
 		branch(&x, s, operand[i]);

@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/stop.h"
 #include "cmd/cli.h"
+#include "cmd/nodes.h"
 #include "transport/transport.h"
 
 enum { TO = CLI_OWN, FROM, AT, TIMEOUT, PREPARE, COMMIT, ABORT, STATUS, ADOPT, REASON };
@@ -305,12 +307,6 @@ check_use(struct handoff *x, int n)
 		cli_usage(c, "--from fetches the whole: no --to, no phases");
 	if (x->at && (new || x->phase == ADOPT))
 		cli_usage(c, "--at goes with --status, --commit and --abort");
-	for (int i = 0; i < 2; i++)
-		if ((i ? x->at : x->from) &&
-		    !epd_node_is_address(i ? x->at : x->from))
-			cli_usage(c, "--%s %s: a peer is tcp://HOST:PORT or "
-			    "unix:///PATH", i ? "at" : "from",
-			    i ? x->at : x->from);
 	if (!new && (x->offer.store || x->offer.timeout_ms))
 		cli_usage(c, "--to and --timeout are said when a hand-off "
 		    "begins");
@@ -352,6 +348,22 @@ make_store(struct cli *c)
 	return s;
 }
 
+/* A peer may be said by its address, or by its name as a node of the directory. */
+static void
+peers(struct handoff *x)
+{
+	struct stat st;
+
+	if (x->from)
+		x->from = x->offer.store = cli_peer(&x->cli, x->s, "--from",
+		    x->from);
+	if (x->at)
+		x->at = cli_peer(&x->cli, x->s, "--at", x->at);
+	/* A folder goes before a node of the same name. */
+	if (x->to && !strchr(x->to, '/') && *x->s->node && stat(x->to, &st))
+		x->to = x->offer.store = cli_peer(&x->cli, x->s, "--to", x->to);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -371,6 +383,7 @@ main(int argc, char **argv)
 	operand = cli_operands(c, argc, argv, first, &n);
 	x.s = x.phase == STATUS ? cli_look(c) : x.from ? make_store(c) :
 	    cli_store(c, 0);
+	peers(&x);
 	if (x.phase == STATUS)
 		status(&x, n, operand);
 	x.caught = cli_catch();

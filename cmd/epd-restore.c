@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/cli.h"
+#include "cmd/nodes.h"
 
 enum { PAGES = CLI_OWN, REASON, PARTS = 256 };
 
@@ -171,6 +172,7 @@ main(int argc, char **argv)
 	operand = cli_operands(c, argc, argv, first, &n);
 	if (n == 0)
 		cli_usage(c, "no state");
+	cli_nodes(c);
 	s = cli_store(c, 0);
 	for (int i = 0; i < n && !c->out_failed; i++)
 		one(&x, s, operand[i]);

@@ -132,6 +132,38 @@ open_rdma(struct serving *x, struct epd_rdma_host **out)
 }
 
 static void
+hear(void *arg, const char *text)
+{
+	cli_say(arg, "%s", text);
+}
+
+/* Where other machines reach it: as configured, else the first they could. */
+static const char *
+own_address(const struct serving *x, struct epd_server *server)
+{
+	const char *address = x->cli.config.transfer_address;
+
+	for (int i = 0; !*address && i < x->nlisten; i++)
+		if (!strncmp(epd_server_address(server, i), "tcp://", 6))
+			address = epd_server_address(server, i);
+	return *address ? address : epd_server_address(server, 0);
+}
+
+/* A node of a directory, where one is configured. */
+static int
+begin_telling(struct serving *x, struct epd_server *server,
+    struct epd_telling **out, struct epd_why *why)
+{
+	struct epd_telling_options o = { .address = own_address(x, server),
+		.say = hear, .arg = &x->cli };
+
+	if (strcmp(x->cli.config.directory_backend, "etcd"))
+		return 0;
+	cli_store_options(&x->cli, &o.store);
+	return epd_telling_start(out, &o, why);
+}
+
+static void
 serve(struct serving *x, struct epd_host *host, struct epd_store *s,
     struct epd_span key)
 {
@@ -141,6 +173,7 @@ serve(struct serving *x, struct epd_host *host, struct epd_store *s,
 		.log = c->log, .metrics = s->metrics,
 	};
 	struct epd_rdma_host *rdma = NULL;
+	struct epd_telling *telling = NULL;
 	struct epd_server *server;
 	struct epd_why why = {{0}};
 	const int fd = catch_signals();
@@ -157,7 +190,10 @@ serve(struct serving *x, struct epd_host *host, struct epd_store *s,
 	}
 	rc = listening(x, server);
 	if (rc == 0)
+		rc = begin_telling(x, server, &telling, &why);
+	if (rc == 0)
 		rc = epd_server_run(server, fd, &why);
+	epd_telling_stop(telling);
 	if (rc < 0)
 		cli_fail(c, NULL, rc, &why);
 	if (c->verbose) {

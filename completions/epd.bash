@@ -19,7 +19,8 @@ _epd_options() {
 	epd-decode) echo "$_epd_common" --workflow --predict --temp --top-k \
 		--top-p --repeat-penalty --seed --stop --ignore-eos \
 		--logprobs ;;
-	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect --reason ;;
+	epd-fork) echo "$_epd_house" --branches --replace --seed --ttl --expect \
+		--from --reason ;;
 	epd-offload) echo "$_epd_house" --tier --reason ;;
 	epd-restore) echo "$_epd_house" --pages --reason ;;
 	epd-handoff) echo "$_epd_house" --to --from --at --timeout --prepare --commit --abort \

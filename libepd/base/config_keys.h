@@ -51,6 +51,7 @@
 	X("tier",      "high_water",            R, tier_high_water,       0.90, 0, 1) \
 	X("tier",      "low_water",             R, tier_low_water,        0.80, 0, 1) \
 	X("tier",      "evict_to",              E, tier_evict_to,         "nvme", "none|nvme|mooncake_store", 0) \
+	X("tier",      "restore",               E, tier_restore,          "cheaper", "cheaper|always", 0) \
 	X("tier",      "compression",           E, tier_compression,      "auto", "none|zstd|auto", 0) \
 	X("tier",      "nvme_dir",              S, tier_nvme_dir,         "", "/", 0) \
 	X("tier",      "nvme_cap",              I, tier_nvme_cap,         68719476736, 1048576, INT64_MAX) \

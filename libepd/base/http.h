@@ -22,7 +22,8 @@ struct epd_http;
 /*
  * base: "http://HOST:PORT[/PATH]", before every request's path.  most: requests
  * under way at once, 1 to 64.
- * Fails: EPD_EUNSUPPORTED (no libcurl here of 7.87 or newer), EPD_EUSAGE (no such URL), -ENOMEM.
+ * Fails: EPD_EUNSUPPORTED (no libcurl here of 7.87 or newer), EPD_EUSAGE (no such
+ * URL), -ENOMEM.
  */
 int epd_http_open(struct epd_http **out, const char *base, int most,
     struct epd_why *why);

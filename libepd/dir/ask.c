@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "dir/memory.h"
 
 #define MS 1000000ull
 
@@ -118,8 +117,6 @@ note_answer(struct epd_dir *d)
 	was = d->away;
 	d->away = 0;
 	d->failing_ns = d->wait_ns = 0;
-	if (was && *d->o.self.address)
-		epd_told_wait_all(d);
 	pthread_mutex_unlock(&d->lock);
 	if (!was)
 		return;

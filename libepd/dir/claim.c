@@ -3,8 +3,8 @@
  *
  * 1. shards/WORKFLOW stands by the owner's lease and goes with it; terms/WORKFLOW has
  *    the highest term that was given, and stays.
- * 2. Both are written by one transaction, on condition that both are as they were read:
- *    so of two who claim one wins, and a term is given once.
+ * 2. Both are written by one transaction, on condition that the term is as it was read.
+ *    Every claim makes it another: so of two who claim one wins, and a term is given once.
  * 3. What cannot be read there is no free shard: it is owned by nobody that we know, and
  *    not claimed.
  */
@@ -174,7 +174,6 @@ take(struct epd_dir *d, const struct shard *s, uint64_t term, uint64_t lease,
 	self.wall_ms = epd_clock_wall_ms();
 	epd_ask_begin(&a, d);
 	epd_jw_begin(&a.w, "compare", '[');
-	ask_same(&a, s->owner_key, s->owner_changed);
 	ask_same(&a, s->term_key, s->term_changed);
 	epd_jw_end(&a.w, ']');
 	epd_jw_begin(&a.w, "success", '[');

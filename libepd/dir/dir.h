@@ -59,8 +59,8 @@ int epd_dir_is_away(struct epd_dir *d);	/* 1: local mode, for want of etcd */
  * Tell of something that lies at this node; put again, it is replaced.  Owner,
  * address and time are filled in here.  A process that stays is not kept waiting:
  * its thread tells, and tells again when etcd was away.  0 while etcd is away.
- * Fails: EPD_EUSAGE (no such key, a lease of more than a day), EPD_ETOOBIG (2^20 are told of), -ENOMEM, EPD_EPEER,
- * EPD_ETIMEOUT.
+ * Fails: EPD_EUSAGE (no such key, a lease of more than a day), EPD_ETOOBIG (2^20 are
+ * told of), -ENOMEM; of a command that is over soon EPD_EPEER, EPD_ETIMEOUT, too.
  */
 int epd_dir_put(struct epd_dir *d, const struct epd_hint *hint,
     uint64_t deadline_ns, struct epd_why *why);

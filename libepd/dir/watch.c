@@ -10,8 +10,8 @@
  *    a beat is written, which comes by the watch.
  * 3. A watch that broke, was compacted away, or makes no sense is begun anew at the
  *    revision that etcd has; what was heard is forgotten before.
- * 4. While etcd is away nothing is renewed and nothing told; all of it is told again
- *    when it is back.
+ * 4. While etcd is away nothing is renewed and nothing told: what was put waits in the
+ *    queue.  All there is goes into it when the lease is another.
  */
 #include "dir/ask.h"
 

@@ -42,6 +42,21 @@ open_half(struct asked *x, struct epd_why *why)
 	    "no such workflow" : epd_strerror(rc)) : 0;
 }
 
+/* Who asks of a state for the first time has its workflow's name alone. */
+static void
+by_name(struct asked *x)
+{
+	static const uint8_t unsaid[16];
+	struct epd_workflow w;
+
+	if (memcmp(x->a.uuid, unsaid, 16) ||
+	    !epd_workflow_name_ok(x->a.workflow) ||
+	    epd_workflow_open(&w, x->s, x->a.workflow, 1, NULL) < 0)
+		return;
+	epd_shard_uuid(w.shard, x->a.uuid);
+	epd_workflow_close(&w);
+}
+
 static int
 answer_look(struct asked *x, struct epd_why *why)
 {
@@ -141,7 +156,9 @@ static int
 answer_state(struct asked *x, struct epd_why *why)
 {
 	struct epd_buf parcel = {0};
+	struct epd_state st = { .versions = 0 };
 	struct epd_whole f;
+	uint8_t uuid[16];
 	int rc = epd_whole_make(&f, &x->half.w, x->a.state, x->a.version, why);
 
 	if (rc < 0)
@@ -159,7 +176,12 @@ answer_state(struct asked *x, struct epd_why *why)
 		epd_pack_u32(x->answer, f.row[i].ref.rows);
 		epd_pack_u64(x->answer, f.row[i].ref.sum);
 	}
-	rc = parcel.failed ? -ENOMEM : 0;
+	/* Who begins it anew elsewhere tells whence it came. */
+	epd_shard_uuid(x->half.w.shard, uuid);
+	epd_buf_put(x->answer, uuid, sizeof uuid);
+	rc = epd_shard_state(x->half.w.shard, x->a.state, &st);
+	epd_pack_u32(x->answer, x->a.version ? x->a.version : st.versions);
+	rc = parcel.failed ? -ENOMEM : rc;
 	epd_buf_free(&parcel);
 	epd_whole_free(&f);
 	return rc;
@@ -464,6 +486,8 @@ epd_ask_answer(struct epd_store *s, enum epd_ask verb, struct epd_span ask,
 	if ((rc = epd_half_ask_unpack(&x.c, &x.a)) < 0 ||
 	    (verb != EPD_ASK_READY && epd_cur_left(&x.c)))
 		return epd_why(why, EPD_EFORMAT, "a question that is none");
+	if (verb == EPD_ASK_STATE)
+		by_name(&x);
 	rc = open_half(&x, why);
 	if (rc == 0)
 		rc = answer_half(&x, verb, why);

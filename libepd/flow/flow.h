@@ -14,9 +14,11 @@
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H
 
+#include "flow/ahead.h"
 #include "flow/arrive.h"
 #include "flow/ask.h"
 #include "flow/branch.h"
+#include "flow/clone.h"
 #include "flow/decode.h"
 #include "flow/draft.h"
 #include "flow/give.h"
@@ -27,9 +29,11 @@
 #include "flow/rest.h"
 #include "flow/session.h"
 #include "flow/store.h"
+#include "flow/tell.h"
 #include "flow/transfer.h"
 #include "flow/view.h"
 #include "flow/watch.h"
+#include "flow/where.h"
 #include "flow/work.h"
 
 #endif

@@ -45,6 +45,16 @@ void epd_pair_tell(const struct epd_pair *p, struct epd_handed *out);
 /* The target's half: pull what the source has, and be ready. */
 int epd_pair_pull(struct epd_pair *p, struct epd_why *why);
 
+/* A peer's state, of which another is begun here. */
+struct epd_clone {
+	uint32_t state;			/* the new one */
+	uint32_t version;		/* of the other, at which it was read */
+	uint8_t from[16];		/* its workflow */
+};
+/* p->src has node, workflow, state and version; p->dst is near. */
+int epd_pair_clone(struct epd_pair *p, struct epd_clone *out,
+    struct epd_why *why);
+
 enum epd_goal { EPD_GOAL_COMMIT, EPD_GOAL_ABORT, EPD_GOAL_SETTLE };
 /* Step by step until the goal, or nothing more can be done. */
 int epd_pair_drive(struct epd_pair *p, enum epd_goal goal, const char *reason,

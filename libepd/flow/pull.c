@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "flow/book.h"
 #include "flow/give.h"
 #include "flow/lossy.h"
@@ -98,6 +99,9 @@ struct trip {
 	uint64_t mapped;		/* pages of them whose file was linked */
 	enum epd_backend by;		/* by which the last came; NONE: none was moved */
 	struct epd_name *as;		/* their names there, if a codec makes others */
+	uint8_t from[16];		/* the source's workflow, if the peer tells */
+	uint32_t version;		/* and the state's, at which it is read */
+	struct epd_clone *clone;	/* to be begun here, not handed over; or NULL */
 };
 
 static int
@@ -398,6 +402,10 @@ ask_state(struct trip *t, struct epd_why *why)
 		t->given = epd_unpack_u8(&c);
 		rc = epd_ask_refs_unpack(&c, &t->page, &t->npages);
 	}
+	if (rc == 0 && epd_cur_left(&c) >= 20) {
+		memcpy(t->from, epd_unpack_bytes(&c, 16).p, 16);
+		t->version = epd_unpack_u32(&c);
+	}
 	epd_buf_free(&b);
 	epd_buf_free(&answer);
 	t->traits = &t->parcel.traits;
@@ -457,6 +465,43 @@ ready_here(struct trip *t, struct epd_why *why)
 	return rc;
 }
 
+/* A state of its own, that says whence it came. */
+static int
+begin_here(struct trip *t, struct epd_why *why)
+{
+	struct epd_pair *p = t->p;
+	struct epd_settled x;
+	struct epd_buf text = {0};
+	char from[EPD_REF_TEXT], hex[33];
+	int rc;
+
+	if (strcmp(t->traits->tenant, p->dst.s->tenant))
+		return epd_why(why, EPD_EMODEL, "it belongs to another tenant");
+	rc = epd_settle(&x, p->dst.s, &p->dst.w, t->v, t->traits, t->page,
+	    t->npages, t->run, t->nruns, why);
+	if (rc < 0)
+		return rc;
+	epd_hex_format(hex, t->from, 16);
+	epd_buf_fmt(&text, "{\"command\": \"fork\", \"from\": \"%s\", "
+	    "\"origin\": \"%s\", \"version\": %u, \"node\": ",
+	    epd_ref_format(from, p->src.workflow, p->src.h.state, 0), hex,
+	    t->version);
+	epd_json_quote(&text, epd_span_str(epd_node_address(t->n)));
+	epd_buf_str(&text, "}");
+	x.v.note = epd_span(text.p, text.n);
+	x.v.given |= t->given && x.v.npages;
+	rc = text.failed ? -ENOMEM : epd_shard_create(p->dst.w.shard,
+	    t->traits, &x.v, &t->clone->state, why);
+	if (rc < 0 && rc != EPD_EUNSURE)
+		epd_settle_undo(&x, &p->dst.w);
+	t->clone->version = t->version;
+	memcpy(t->clone->from, t->from, 16);
+	tell_moved(t, x.moved.linked, x.moved.copied, x.moved.missing);
+	epd_settle_free(&x);
+	epd_buf_free(&text);
+	return rc;
+}
+
 static int
 fetch(struct trip *t, struct epd_why *why)
 {
@@ -470,10 +515,10 @@ fetch(struct trip *t, struct epd_why *why)
 		rc = move_features(t, why);
 	if (rc == 0)
 		rc = move_pages(t, why);
-	if (rc == 0)
+	if (rc == 0 && !t->clone)
 		rc = epd_half_sync(&t->p->src, why);
 	if (rc == 0)
-		rc = ready_here(t, why);
+		rc = t->clone ? begin_here(t, why) : ready_here(t, why);
 	if (rc < 0)
 		for (uint32_t i = 0; i < t->nruns; i++)
 			(void)epd_run_free(runs, t->run[i]);
@@ -483,7 +528,7 @@ fetch(struct trip *t, struct epd_why *why)
 }
 
 static int
-pull_over(struct epd_pair *p, struct epd_why *why)
+pull_over(struct epd_pair *p, struct epd_clone *clone, struct epd_why *why)
 {
 	enum { TRIPS = 4 };
 	const struct epd_config *c = &epd_pair_near(p)->s->config;
@@ -509,7 +554,7 @@ pull_over(struct epd_pair *p, struct epd_why *why)
 	rc = EPD_ESTALE;
 	for (int i = 0; i < TRIPS && rc == EPD_ESTALE; i++) {
 		struct trip t = { .p = p, .policy = policy, .op = op, .n = n,
-		    .deadline_ns = end };
+		    .deadline_ns = end, .clone = clone };
 
 		rc = op == EPD_OP_READ ? fetch(&t, why) : push(&t, why);
 		trip_free(&t);
@@ -525,7 +570,7 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 	int rc, marked;
 
 	if (p->src.node || p->dst.node)
-		return pull_over(p, why);
+		return pull_over(p, NULL, why);
 	rc = epd_whole_make(&f, &p->src.w, p->src.h.state, p->src.h.version,
 	    why);
 	if (rc < 0)
@@ -537,4 +582,10 @@ epd_pair_pull(struct epd_pair *p, struct epd_why *why)
 		epd_lock_drop(runs);
 	epd_whole_free(&f);
 	return rc;
+}
+
+int
+epd_pair_clone(struct epd_pair *p, struct epd_clone *out, struct epd_why *why)
+{
+	return pull_over(p, out, why);
 }

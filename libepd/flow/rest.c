@@ -62,6 +62,7 @@ struct back {
 	struct epd_store *s;
 	const struct epd_workflow *w;
 	const struct epd_restore *r;	/* NULL: all, for a verb */
+	int ahead;			/* what is there is not looked at, nor used */
 	struct epd_restored sum;
 };
 
@@ -89,6 +90,16 @@ pin(const struct epd_workflow *w, const struct epd_lot *lot)
 }
 
 static int
+is_there(const struct epd_workflow *w, const struct epd_lot *lot)
+{
+	char name[EPD_RUN_NAME];
+
+	epd_run_format(name, lot->run);
+	return w->runs >= 0 && faccessat(w->runs, name, F_OK,
+	    AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int
 fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
     struct epd_why *why)
 {
@@ -99,11 +110,13 @@ fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	if (!is_asked(x->r, first, first + (uint32_t)lot->n))
 		return 0;
 	x->sum.pages += (uint64_t)lot->n;
-	if (pin(x->w, lot)) {
+	if (x->ahead ? is_there(x->w, lot) : pin(x->w, lot)) {
 		x->sum.pinned += (uint64_t)lot->n;
 		return 0;
 	}
 	rc = epd_fill_run(x->s, x->w, lot, &f, why);
+	if (x->ahead)
+		epd_count(x->s->metrics, EPD_M_PREFETCHED, f.runs);
 	x->sum.came += f.pages;
 	x->sum.bytes += f.bytes;
 	x->sum.missing += f.missing;
@@ -436,6 +449,15 @@ epd_rest_wake(struct epd_workflow *w, struct epd_state *st, int fill,
 	if (rc == 0 && (rc = epd_shard_state(w->shard, st->id, st)) < 0)
 		name_it(w, st->id, rc, why);
 	return rc;
+}
+
+int
+epd_rest_fill(struct epd_workflow *w, uint32_t state, uint32_t version)
+{
+	struct back x = { .s = w->store, .w = w, .ahead = 1 };
+
+	return w->store ? epd_lots_of(w, state, version, 0, fill_lot, &x,
+	    NULL) : 0;
 }
 
 int

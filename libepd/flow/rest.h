@@ -82,6 +82,8 @@ int epd_flow_wait(struct epd_store *s, const struct epd_ref *state,
  */
 int epd_rest_wake(struct epd_workflow *w, struct epd_state *st, int fill,
     struct epd_why *why);
+/* The pages of a version that are in a tier and not in memory come; no more is said. */
+int epd_rest_fill(struct epd_workflow *w, uint32_t state, uint32_t version);
 /*
  * A verb gave rc: 1 if that was because the state came to rest meanwhile, it is resumed,
  * and the verb may be tried again; tries counts those.

@@ -15,23 +15,20 @@
 #include "flow/tiers.h"
 #include "page/page.h"
 
-/* Without measures: a disk's, and a small model's on one core. */
-static const double byte_ns = 1, token_ns = 1e6, open_ns = 5e5;
-
 void
-epd_store_again(const struct epd_store *s, uint64_t pages, uint64_t bytes,
-    uint64_t tokens, struct epd_again *out)
+epd_store_again(const struct epd_store *s, uint64_t bytes, uint64_t tokens,
+    struct epd_again *out)
 {
 	const struct epd_metrics *m = s->metrics;
-	const double restored = (double)epd_metrics_get(m, EPD_M_RESTORE_BYTES);
-	const double computed = (double)epd_metrics_get(m, EPD_M_PREFILL_TOKENS);
-	const double n = (double)(tokens ? tokens :
-	    pages * (uint64_t)s->config.page_tokens);
+	const struct epd_again_measured seen = {
+		.restored_runs = epd_metrics_get(m, EPD_M_RESTORE_RUNS),
+		.restored_bytes = epd_metrics_get(m, EPD_M_RESTORE_BYTES),
+		.restored_ns = epd_metrics_get(m, EPD_M_RESTORE_NS),
+		.computed_tokens = epd_metrics_get(m, EPD_M_PREFILL_TOKENS),
+		.computed_ns = epd_metrics_get(m, EPD_M_PREFILL_NS),
+	};
 
-	out->restore = open_ns + (double)bytes * (restored > 0 ? (double)
-	    epd_metrics_get(m, EPD_M_RESTORE_NS) / restored : byte_ns);
-	out->recompute = n * (computed > 0 ? (double)
-	    epd_metrics_get(m, EPD_M_PREFILL_NS) / computed : token_ns);
+	epd_again_decide(&seen, 1, bytes, tokens, out);
 }
 
 struct room {
@@ -78,9 +75,10 @@ move_out(struct room *x, const char *workflow, uint64_t run, int dir)
 	lot.given = epd_run_is_given(table);
 	snprintf(manifest, sizeof manifest, "{\"reason\": \"evicted\"}");
 	lot.manifest = epd_span_str(manifest);
-	epd_store_again(x->s, (uint64_t)lot.n, (uint64_t)lot.n *
-	    lot.shape.bytes, 0, &again);
-	rc = again.restore < again.recompute ? put(x, &lot, dir) : 0;
+	/* What is computed again sooner than read is not written either. */
+	epd_store_again(x->s, (uint64_t)lot.n * lot.shape.bytes,
+	    (uint64_t)lot.n * lot.shape.tokens, &again);
+	rc = again.restore ? put(x, &lot, dir) : 0;
 	epd_run_close(table);
 	return rc;
 }

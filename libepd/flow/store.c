@@ -195,6 +195,8 @@ close_parts(struct epd_store *s)
 {
 	epd_index_close(s->index);
 	epd_store_tiers_close(s);
+	epd_dir_close(s->dir);
+	s->dir = NULL;
 	epd_memory_close(s->memory);
 	epd_features_close(s->features);
 	epd_procs_close(s->procs);

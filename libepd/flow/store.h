@@ -46,6 +46,8 @@ struct epd_store {
 	struct epd_procs *procs;	/* NULL when looking; so cache is -1 */
 	struct epd_features *features;
 	struct epd_memory *memory;
+	struct epd_dir *dir;		/* where.h; NULL until it is asked for */
+	int no_dir;			/* why it cannot be had */
 	struct epd_memory *disk;	/* of the tier nvme (tiers.h); NULL until it is asked for */
 	int no_disk;			/* why it cannot be had */
 	struct epd_lower *lower[EPD_TIER_COUNT];	/* likewise */

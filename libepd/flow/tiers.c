@@ -19,6 +19,7 @@
 #include "base/stop.h"
 #include "flow/room.h"
 #include "flow/tiers.h"
+#include "flow/where.h"
 #include "page/page.h"
 
 #define MS UINT64_C(1000000)
@@ -259,7 +260,7 @@ publish(struct fill *f)
 		return -ENOMEM;
 	memcpy(e, f->lot->entry, n * sizeof *e);
 	rc = epd_run_publish(f->run, f->lot->run, e, f->lot->n);
-	if (rc == 0 && !f->lot->given)
+	if (rc == 0 && !epd_run_is_given(f->run))
 		epd_index_put(epd_store_index(f->s), f->w->name, f->lot->run,
 		    f->lot->shape.tokens, f->lot->entry, f->lot->n);
 	epd_free(e);
@@ -271,11 +272,20 @@ bring(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, struct epd_fill *sum)
 {
 	struct fill f = { .s = s, .w = w, .lot = lot };
-	int rc = begin(&f);
+	int given = 0, rc = begin(&f);
 
 	for (enum epd_tier t = EPD_TIER_NVME; rc == 0 && f.left &&
 	    t < EPD_TIER_COUNT; t++)
 		ask(&f, t, sum);
+	if (rc == 0 && f.left) {
+		const long n = epd_where_pages(s, w, lot, f.page, f.had,
+		    &given);
+
+		f.left -= n;
+		sum->peers += (uint64_t)n;
+	}
+	if (given && !lot->given)
+		epd_run_given(f.run);
 	if (rc == 0 && f.left) {
 		epd_count(s->metrics, EPD_M_TIER_MISSES, (uint64_t)f.left);
 		rc = EPD_ENOTHING;
@@ -315,12 +325,11 @@ lock_fill(const struct epd_store *s, int dir, uint64_t run, char name[64])
 	return EPD_ELOCKED;
 }
 
-/* Whether there is any tier below memory that might have something. */
-static int
-is_any(struct epd_store *s)
+int
+epd_store_tiered(struct epd_store *s)
 {
-	return *s->config.tier_mooncake_url ||
-	    *s->config.tier_mooncake_master || epd_store_disk(s, 0);
+	return *s->config.tier_mooncake_url || *s->config.tier_mooncake_master ||
+	    epd_store_disk(s, 0) || (s->transports && *s->node);
 }
 
 int
@@ -331,7 +340,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	char name[64];
 	int rc, fd;
 
-	if (!is_any(s) || w->runs < 0) {
+	if (!epd_store_tiered(s) || w->runs < 0) {
 		sum->missing += (uint64_t)lot->n;
 		return EPD_ENOTHING;
 	}
@@ -355,6 +364,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	sum->pages += (uint64_t)lot->n;
 	sum->bytes += (uint64_t)lot->n * lot->shape.bytes;
 	sum->ns += epd_clock_boot_ns() - from;
+	epd_count(s->metrics, EPD_M_RESTORE_RUNS, 1);
 	epd_count(s->metrics, EPD_M_RESTORE_BYTES, (uint64_t)lot->n *
 	    lot->shape.bytes);
 	epd_count(s->metrics, EPD_M_RESTORE_NS, epd_clock_boot_ns() - from);

@@ -20,6 +20,8 @@ int epd_store_tier(struct epd_store *s, enum epd_tier tier,
 #define EPD_DISK "disk"
 struct epd_memory *epd_store_disk(struct epd_store *s, int make);
 void epd_store_tiers_close(struct epd_store *s);
+/* Whether there is any place below memory that might have something. */
+int epd_store_tiered(struct epd_store *s);
 /* When a tier has to be done with a lot. */
 uint64_t epd_store_tier_end(const struct epd_store *s, enum epd_tier tier, long pages);
 
@@ -28,10 +30,11 @@ struct epd_fill {
 	uint64_t runs, pages, bytes, ns;
 	uint64_t missing;		/* pages that no tier had */
 	unsigned tiers;			/* 1 << enum epd_tier of those that gave some */
+	uint64_t peers;			/* pages that other nodes gave */
 };
 /*
  * Have a lot's run in the workflow's memory folder: 0 if it is there, from lower
- * tiers or because somebody else was sooner.  Of several that ask at once one
+ * tiers, from other nodes (where.h), or because somebody else was sooner.  Of several that ask at once one
  * moves it.
  * Fails: EPD_ENOTHING (no tier has all of it; nothing is left behind), -ENOSPC,
  * -ENOMEM, EPD_ELOCKED (whoever is at it is not done in time), -errno.

@@ -12,6 +12,7 @@
 
 #include "base/host.h"
 #include "flow/flow.h"
+#include "serve/telling.h"
 
 struct epd_serving;
 

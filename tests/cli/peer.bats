@@ -546,8 +546,8 @@ killed_at() {
 	s=$(ask)
 	serve peer --listen tcp://127.0.0.1:0
 	port=${address##*:}
-	id=$(epd-handoff --prepare --timeout 100ms --to "$address" "$s")
-	sleep 0.2
+	id=$(epd-handoff --prepare --timeout 1s --to "$address" "$s")
+	sleep 1.1
 	unserve
 	run -0 --separate-stderr timeout 20 epd-state gc
 	[[ $stderr == *"hand-off $id waits for w1 of $address: "* ]]
@@ -561,9 +561,9 @@ killed_at() {
 	epd-decode -n 1 "$s"
 	# A peer that answers nothing holds it up for a while, not for ever.
 	b=$(epd-fork "$s")
-	epd-handoff --prepare --timeout 100ms --to "$address" "$b"
+	epd-handoff --prepare --timeout 1s --to "$address" "$b"
 	kill -STOP "$served"
-	sleep 0.2
+	sleep 1.1
 	run -0 --separate-stderr timeout 20 epd-state gc
 	kill -CONT "$served"
 	[[ $stderr == *'waits for'* ]]

@@ -19,7 +19,9 @@ enum { KEPT = 64 << 10 };
 static struct service service;
 static struct epd_http *http;
 static struct epd_why why;
-static char seen[256];		/* of the last request's head: what a test looks at */
+/* Of the last request's head, what a test looks at. */
+static char seen[256];
+static pthread_mutex_t seeing = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t
 in_ms(uint64_t ms)
@@ -65,7 +67,9 @@ answer(struct service *s, int fd, const struct service_ask *a)
 			service_say(fd, lies[i].text);
 			return -1;
 		}
+	pthread_mutex_lock(&seeing);
 	snprintf(seen, sizeof seen, "%.200s", a->head);
+	pthread_mutex_unlock(&seeing);
 	if (!strcmp(a->path, "/silence"))
 		return service_idle(s, fd, 30000);
 	if (!strcmp(a->path, "/trickle")) {

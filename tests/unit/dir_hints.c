@@ -422,6 +422,42 @@ TEST(shards_of_which_nothing_can_be_read_are_nobodys_and_not_claimed)
 	seat_close(&s);
 }
 
+/* Each allocation in turn, and all from each on. */
+TEST(memory_that_fails_is_said)
+{
+	struct epd_hint out[2], h = hint_of(EPD_HINT_PAGE, 17);
+	const uint8_t w[16] = { 5 };
+	uint64_t term;
+
+	for (int way = 0; way < WAYS; way += 2)
+		for (int on = 0; on < 2; on++)
+			for (int nth = 1; nth < 70; nth++) {
+				struct seat s;
+				int rc;
+
+				open_way(&s, way, "memory");
+				s.bare = 1;
+				scratch_starve(nth, on);
+				rc = seat_open(&s);
+				if (!rc) {
+					rc = epd_dir_put(s.d, &h, in_ms(5000),
+					    &s.why);
+					if (!rc)
+						rc = epd_dir_find(s.d, h.kind,
+						    h.key, 0, out, 2,
+						    in_ms(5000), &s.why);
+					if (rc >= 0)
+						rc = epd_dir_claim(s.d, w, 1,
+						    &term, in_ms(5000), &s.why);
+				}
+				scratch_starve(0, 0);
+				CHECK(rc == 0 || rc == -ENOMEM);
+				if (s.d)
+					CHECK_INT(epd_dir_is_away(s.d), 0);
+				epd_dir_close(s.d);
+			}
+}
+
 /* One that does not answer is passed over. */
 TEST(the_next_endpoint_is_asked)
 {

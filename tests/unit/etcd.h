@@ -223,8 +223,8 @@ seat_count(const struct seat *s, enum epd_metric m)
 static inline const char *
 key_of(enum epd_hint_kind kind, unsigned nth)
 {
-	static char key[4][EPD_HINT_KEY];
-	static unsigned at;
+	static _Thread_local char key[4][EPD_HINT_KEY];
+	static _Thread_local unsigned at;
 	char *k = key[at++ % 4];
 
 	if (kind == EPD_HINT_STATE)

@@ -159,7 +159,8 @@ service_leave(struct service *s, int at)
 {
 	pthread_join(s->guest[at].thread, NULL);
 	close(s->guest[at].fd);
-	s->guest[at].fd = s->guest[at].over = 0;
+	s->guest[at].fd = 0;
+	s->guest[at].over = 0;
 }
 
 static inline void *

@@ -770,7 +770,7 @@ taken(const struct epd_buf *b, size_t less, int kind)
 	case EPD_KIND_DROP: return epd_drop_unpack(p, &d);
 	case EPD_KIND_PREPARE: return epd_prepare_unpack(p, &h);
 	case EPD_KIND_READY: return epd_ready_unpack(p, &h, &create);
-	default: return epd_move_unpack(p, kind, &m);
+	default: return epd_move_unpack(p, (enum epd_kind)kind, &m);
 	}
 }
 

@@ -1,0 +1,302 @@
+/* where.c - nodes by name, and pages of other nodes. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "flow/transfer.h"
+#include "flow/where.h"
+#include "page/page.h"
+
+#define MS UINT64_C(1000000)
+enum { HINTS = 8 };
+
+struct epd_dir *
+epd_store_dir(struct epd_store *s)
+{
+	struct epd_dir_options o = { .config = &s->config,
+		.metrics = s->metrics, .log = &s->log };
+	struct epd_why why = { "" };
+	int rc;
+
+	if (s->dir || s->no_dir || !*s->node)
+		return s->dir;
+	memcpy(o.self.uuid, s->uuid, sizeof o.self.uuid);
+	memcpy(o.self.name, s->node, sizeof o.self.name);
+	rc = epd_dir_open(&s->dir, &o, &why);
+	if (rc < 0) {
+		s->dir = NULL;
+		s->no_dir = rc;
+		epd_log(&s->log, "op=directory error=%s why=\"%s\"",
+		    epd_errlabel(rc), why.text);
+	}
+	return s->dir;
+}
+
+static uint64_t
+soon(const struct epd_store *s)
+{
+	return epd_clock_boot_ns() + MS *
+	    (uint64_t)s->config.directory_timeout_ms;
+}
+
+struct named {
+	const char *name;
+	struct epd_node_info found;
+	int n;
+};
+
+static int
+is_named(void *arg, const struct epd_node_info *node)
+{
+	struct named *x = arg;
+
+	if (!strcmp(node->name, x->name)) {
+		x->found = *node;
+		x->n++;
+	}
+	return 0;
+}
+
+int
+epd_where_node(struct epd_store *s, const char *text,
+    char address[EPD_ADDRESS], struct epd_why *why)
+{
+	struct named x = { .name = text };
+	struct epd_dir *d;
+	int rc;
+
+	if (epd_node_is_address(text)) {
+		if (strlen(text) >= EPD_ADDRESS)
+			return epd_why(why, EPD_EUSAGE, "%.40s...: too long an "
+			    "address", text);
+		strcpy(address, text);
+		return 0;
+	}
+	if (!(d = epd_store_dir(s)))
+		return epd_why(why, EPD_EUSAGE, "%.80s: no address, and no "
+		    "directory knows of nodes (directory.backend)", text);
+	rc = epd_dir_nodes(d, is_named, &x, soon(s), why);
+	if (rc < 0)
+		return rc;
+	if (!x.n || !*x.found.address)
+		return epd_why(why, EPD_ENOTHING, "%.80s: no such node lives, as "
+		    "far as the directory can tell", text);
+	if (x.n > 1)
+		return epd_why(why, EPD_EAMBIGUOUS, "%.80s: %d nodes call "
+		    "themselves so", text, x.n);
+	memcpy(address, x.found.address, EPD_ADDRESS);
+	return 0;
+}
+
+/* ---- pages ---- */
+
+struct hunt {
+	struct epd_store *s;
+	const struct epd_workflow *w;
+	const struct epd_lot *lot;
+	void *const *out;
+	uint8_t *had;
+	long left, came;
+	int given;
+	uint64_t end_ns;
+	/* Whence the lot's state came, if it did. */
+	char from[EPD_WORKFLOW];
+	uint32_t state, version;
+	uint8_t origin[16];
+};
+
+/* Of a run that came, what is wanted: with the name, rows and sum that the log has. */
+static void
+take_run(struct hunt *h, uint64_t id)
+{
+	struct epd_run_shape shape;
+	struct epd_run *table, *run;
+	const struct epd_page_entry *e;
+
+	if (epd_run_table(&table, h->w->runs, id, &shape, NULL) < 0)
+		return;
+	if (epd_run_open(&run, h->w->runs, id, &h->lot->shape,
+	    epd_run_entries(table), epd_run_count(table), NULL) < 0) {
+		epd_run_close(table);
+		return;
+	}
+	e = epd_run_entries(run);
+	for (long k = 0; k < epd_run_count(run); k++)
+		for (long i = 0; i < h->lot->n; i++) {
+			const struct epd_page_entry *want = h->lot->entry + i;
+
+			if (h->had[i] || e[k].rows != want->rows ||
+			    e[k].sum != want->sum ||
+			    !epd_name_equal(&e[k].name, &want->name) ||
+			    epd_run_verify(run, k) < 0)
+				continue;
+			memcpy(h->out[i], epd_run_page(run, k),
+			    (size_t)h->lot->shape.bytes);
+			h->had[i] = 1;
+			h->given |= epd_run_is_given(run);
+			h->left--;
+			h->came++;
+		}
+	epd_run_close(run);
+	epd_run_close(table);
+}
+
+/* By name alone, or (of is set) of the state that it was at home. */
+static int
+ask_node(struct hunt *h, struct epd_node *n, int of)
+{
+	struct epd_pages_ask a = { .shape = h->lot->shape };
+	struct epd_transfer_policy policy;
+	struct epd_transferred moved;
+	uint64_t *run = NULL;
+	uint32_t nruns = 0;
+	int rc;
+
+	a.page = epd_calloc((size_t)h->lot->n + 1, sizeof *a.page);
+	if (!a.page)
+		return -ENOMEM;
+	for (long i = 0; i < h->lot->n; i++)
+		if (!h->had[i])
+			a.page[a.n++].entry = h->lot->entry[i];
+	if (of) {
+		memcpy(a.workflow, h->from, sizeof a.workflow);
+		a.state = h->state;
+		a.version = h->version;
+	}
+	epd_transfer_policy_default(&policy, &h->s->config);
+	policy.prefetch = EPD_PREFETCH_NEXT_STEP;
+	strcpy(policy.compression, "none");
+	rc = epd_pages_fetch(n, h->w, &a, &policy, h->end_ns, &run, &nruns,
+	    &moved, NULL);
+	for (uint32_t i = 0; i < nruns; i++) {
+		if (rc == 0)
+			take_run(h, run[i]);
+		(void)epd_run_free(h->w->runs, run[i]);
+	}
+	epd_free(run);
+	epd_free(a.page);
+	return rc;
+}
+
+/* A node at an address, if it is the one that was meant: 1 if it gave some. */
+static int
+try_node(struct hunt *h, const char *address, const uint8_t uuid[16], int of)
+{
+	const long had = h->came;
+	struct epd_node *n;
+	int rc;
+
+	if (!memcmp(uuid, h->s->uuid, 16))
+		return 0;
+	/* One that is gone is not waited for as long as pages may take. */
+	rc = epd_node_open(&n, h->s, address, soon(h->s), NULL);
+	if (rc == 0) {
+		rc = memcmp(epd_node_facts(n)->uuid, uuid, 16) ? EPD_ESTALE :
+		    ask_node(h, n, of);
+		epd_node_close(n);
+	}
+	epd_log(&h->s->log, "op=locate node=%s run=%016llx pages=%ld rc=%d",
+	    address, (unsigned long long)h->lot->run, h->came - had, rc);
+	if (h->came == had)
+		epd_count(h->s->metrics, EPD_M_DIR_STALE, 1);
+	return h->came > had;
+}
+
+/* Who is said to have the last of those wanted, and so all before it. */
+static void
+by_hints(struct hunt *h, struct epd_dir *d, int again)
+{
+	struct epd_hint hint[HINTS];
+	char key[2 * EPD_NAME + 1];
+	long last = h->lot->n - 1;
+	int n;
+
+	while (last > 0 && (h->had[last] ||
+	    h->lot->entry[last].rows < h->lot->shape.tokens))
+		last--;
+	epd_hex_format(key, h->lot->entry[last].name.b, EPD_NAME);
+	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS, soon(h->s),
+	    NULL);
+	for (int i = 0; i < n && h->left; i++)
+		(void)try_node(h, hint[i].address, hint[i].owner, 0);
+}
+
+/* What the root's note says of where the state was before, if it was elsewhere. */
+static void
+whence(struct hunt *h, struct epd_span note)
+{
+	struct epd_json *j = NULL;
+	const char *from, *origin;
+	struct epd_ref ref;
+
+	if (!note.n || epd_json_parse(&j, note, "note", NULL) < 0)
+		return;
+	from = epd_json_str(epd_json_get(j, "from"), NULL);
+	origin = epd_json_str(epd_json_get(j, "origin"), NULL);
+	if (from && origin && epd_ref_parse(&ref, h->s, from, NULL) == 0 &&
+	    ref.kind == EPD_REF_STATE &&
+	    epd_hex_parse(h->origin, 16, origin) == 0) {
+		memcpy(h->from, ref.workflow, sizeof h->from);
+		h->state = ref.state;
+		h->version = (uint32_t)epd_json_int(epd_json_get(j, "version"),
+		    0);
+	}
+	epd_json_free(j);
+}
+
+struct root {
+	struct hunt *h;
+	int found;
+};
+
+/* The root whose pages the lot's are: it names the run, or links it. */
+static int
+is_root(void *arg, const struct epd_version *v)
+{
+	struct root *x = arg;
+	int has = v->run == x->h->lot->run;
+
+	for (uint32_t i = 0; i < v->nlinks; i++)
+		has |= v->links[i].run == x->h->lot->run;
+	if (!has || v->parent)
+		return 0;
+	whence(x->h, v->note);
+	return x->found = 1;
+}
+
+static void
+by_owner(struct hunt *h, struct epd_dir *d)
+{
+	struct root x = { .h = h };
+	struct epd_node_info node;
+	uint64_t term;
+
+	if (epd_shard_runs(h->w->shard, is_root, &x) < 0 || !*h->from)
+		return;
+	if (epd_dir_owner(d, h->origin, &node, &term, soon(h->s), NULL) == 1)
+		(void)try_node(h, node.address, node.uuid, 1);
+}
+
+long
+epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
+    const struct epd_lot *lot, void *const *out, uint8_t *had, int *given)
+{
+	struct hunt h = { .s = s, .w = w, .lot = lot, .out = out, .had = had,
+		.end_ns = epd_clock_boot_ns() + MS *
+		    (uint64_t)s->config.transfer_timeout_ms };
+	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
+
+	if (!d || w->runs < 0)
+		return 0;
+	for (long i = 0; i < lot->n; i++)
+		h.left += !had[i];
+	for (int again = 0; again < 2 && h.left; again++)
+		by_hints(&h, d, again);
+	if (h.left)
+		by_owner(&h, d);
+	*given |= h.given;
+	return h.came;
+}

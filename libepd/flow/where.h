@@ -1,0 +1,37 @@
+/*
+ * where.h - what other nodes have, by the directory: nodes by their names, and pages
+ * that are neither in memory nor in a tier here.
+ *
+ * What the directory says is tried, not believed.  A page that comes has to have the
+ * sum that the log has of it, from the node that was named; else the directory is
+ * asked again and not its cache, then the owner of the workflow that the state came
+ * from, and then nobody: the page is missing, and is computed (the RFC's way of a stale
+ * location).
+ */
+#ifndef EPD_FLOW_WHERE_H
+#define EPD_FLOW_WHERE_H
+
+#include "flow/store.h"
+
+/*
+ * The store's directory, opened when it is first needed, as of a process that is over
+ * soon; NULL where there is none but this node (directory.backend local).
+ */
+struct epd_dir *epd_store_dir(struct epd_store *s);
+
+/*
+ * What a person wrote for a peer: an address as it is, "NODE" as the directory has it.
+ * Fails: EPD_ENOTHING (no such node lives, as far as can be told), EPD_EUSAGE (neither, and
+ * no directory is configured), EPD_EPEER, EPD_ETIMEOUT.
+ */
+int epd_where_node(struct epd_store *s, const char *text,
+    char address[EPD_ADDRESS], struct epd_why *why);
+
+/*
+ * Pages of a lot from whoever has them: into out[i] where had[i] is 0, of which it is
+ * then set.  How many; *given is set if who sent some is not trusted.
+ */
+long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
+    const struct epd_lot *lot, void *const *out, uint8_t *had, int *given);
+
+#endif
