@@ -374,7 +374,7 @@ packs() {
 	# One that does not go in at all is named, and goes on where it is.
 	t=$(epd-prefill -q -w big -p "$(seq -s ' ' 1 500)")
 	run --separate-stderr -3 epd-offload "$t"
-	[[ $stderr == 'epd-offload: big/s1: tier nvme: '*' bytes do not go in its cap of 1048576' ]]
+	[[ $stderr == 'epd-offload: big/s1: tier nvme: '*' bytes are more than its 1048576' ]]
 	[ "$(status_of "$t")" = ACTIVE ]
 	epd-decode -q -n 1 "$t" >/dev/null
 	# gc holds it to a cap that was made smaller.
