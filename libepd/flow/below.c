@@ -148,24 +148,31 @@ failed(void *arg, int rc, const char *text)
 	epd_sweep_tell(arg, rc, "%s", text);
 }
 
-/* What writers that died left in a workflow's folder. */
-static int
-leftovers(void *arg, const char *workflow)
+/* What writers that died left in a folder. */
+static void
+leftovers_in(struct epd_swept_disk *out, int dir)
 {
-	struct epd_sweep *g = arg;
-	struct epd_swept_disk *out = &g->out->disk;
 	uint64_t names, had = 0, has = 0;
-	int dir = epd_packs_dir(g->s, workflow), n;
+	int n;
 
-	if (dir < 0)
-		return 0;
 	(void)epd_memory_weigh(dir, &names, &had);
 	n = epd_run_sweep(dir);
 	if (n > 0 && epd_memory_weigh(dir, &names, &has) == 0) {
 		out->leftovers += (uint64_t)n;
 		out->leftover_bytes += had > has ? had - has : 0;
 	}
-	close(dir);
+}
+
+static int
+leftovers(void *arg, const char *workflow)
+{
+	struct epd_sweep *g = arg;
+	int dir = epd_packs_dir(g->s, workflow);
+
+	if (dir >= 0) {
+		leftovers_in(&g->out->disk, dir);
+		close(dir);
+	}
 	return 0;
 }
 
@@ -200,6 +207,7 @@ epd_below_sweep(struct epd_sweep *g)
 	    &out->leftovers, &out->leftover_bytes));
 	epd_sweep_step(g, f.name, epd_folder_take_adrift(g->s, &f,
 	    &out->folders, &out->folder_bytes, failed, g));
+	leftovers_in(out, epd_memory_folder(f.m));
 	epd_sweep_step(g, f.name, epd_memory_each(f.m, leftovers, g));
 	others(g);
 	epd_sweep_step(g, "nvme tier", epd_memory_fit(f.m, 0, NULL, NULL, &fit,

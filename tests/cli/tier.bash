@@ -74,6 +74,7 @@ base_below() {
 	cp "$pack" "$dir/gone/"
 	echo x >"${pack%/*}/.tmp.0123456789abcdef"
 	chmod 600 "$pack"
+	echo "$pack" >bad
 	printf x | dd of="$pack" bs=1 seek=70 conv=notrunc status=none
 	die_moving
 	find store memory -exec touch -h -d '5 minutes ago' {} +
@@ -82,8 +83,9 @@ do_below() { epd-state gc; }
 then_below() {
 	do_below || return
 	[ "$(status_of w1/s1)" = ACTIVE ] || return
-	none "$(find store/disk -path '*/w/w2/*')" || return
-	none "$(find store/disk -name gone)" || return
+	none "$(ls "$(cat bad)" 2>/dev/null)" || return
+	none "$(find store/disk -name gone -o -name '0123*' -o -name folder)" ||
+		return
 	says w1/s1 "$on" && says w2/s1 "$on"
 }
 

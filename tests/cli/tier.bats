@@ -275,6 +275,7 @@ packs() {
 	mkdir "$dir/odd" "$dir/../gone"
 	cp "$p" "$dir/../gone/"
 	echo x >"$dir/.tmp.0123456789abcdef"
+	echo x >"$dir/../../.tmp.0123456789abcdef"
 	echo x >"$dir/../../strange"
 	cp -a "${dir%/w/*}" disk/epd-00000000000000000000000000000001
 	echo /nowhere/store >disk/epd-00000000000000000000000000000001/store
@@ -287,7 +288,7 @@ packs() {
 	[[ $stderr == *'nvme folder: w/gone: of no workflow'* ]]
 	epd-state gc -j | jq -e '.nvme_runs == 1 and .nvme_run_bytes > 0 and
 		.nvme_folders == 2 and .nvme_folder_bytes > 0 and
-		.nvme_leftovers == 3 and .runs == 0 and .leftovers == 0 and
+		.nvme_leftovers == 4 and .runs == 0 and .leftovers == 0 and
 		.memory_folders == 0'
 	run --separate-stderr -0 epd-state check
 	[ -z "$stderr" ]

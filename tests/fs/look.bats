@@ -125,7 +125,8 @@ names() {
 	run -0 grep -rl 'And then' "$m/workflows"
 	[[ "$output" = *"states/s1/text"* && "$output" != *denied* ]]
 	tar -C "$m/workflows/w1" -cf all.tar states
-	tar -tf all.tar | grep -q states/s3/versions/1/version.json
+	tar -tf all.tar >names
+	grep -q states/s3/versions/1/version.json names
 	[ "$(compgen -f "$S/s1/mess")" = "$S/s1/messages.json" ]
 	[ "$(find "$m" -name version.json | wc -l)" -ge 5 ]
 	head -c 5 "$S/s1/text" | grep -q user:
