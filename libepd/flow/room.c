@@ -100,7 +100,8 @@ going(void *arg, const char *workflow, uint64_t run, const char *first,
 	    epd_lower_ops(x->below)->alias(x->below, first, first_run, workflow,
 	    run) : move_out(x, workflow, run, dir);
 	close(dir);
-	if (rc == 0)
+	/* Another pack there may have them already. */
+	if (rc == 0 || rc == -EEXIST)
 		return;
 	epd_count(x->s->metrics, EPD_M_TIER_ERRORS, 1);
 	epd_log(&x->s->log, "op=evict workflow=%s run=%016llx error=%s",

@@ -92,6 +92,10 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 	return epd_nvme_open(out, &o);
 }
 
+static const struct epd_words pins = EPD_WORDS(
+    [EPD_MOONCAKE_PIN_NONE] = "none", [EPD_MOONCAKE_PIN_SOFT] = "soft",
+    [EPD_MOONCAKE_PIN_HARD] = "hard");
+
 static int
 open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 {
@@ -103,6 +107,8 @@ open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 		.page_ns = MS * (uint64_t)c->tier_mooncake_timeout_ms,
 		.level = strcmp(c->tier_compression, "none") != 0,
 		.metrics = s->metrics, .log = s->log,
+		.pin = (enum epd_mooncake_pin)epd_word_parse(&pins,
+		    c->tier_mooncake_pin),
 	};
 	struct epd_buf key = { 0 };
 	int rc = 0;
@@ -235,7 +241,9 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 		f->want[i] = f->had[i] ? NULL : f->page[i];
 	n = epd_lower_ops(l)->get(l, f->lot, f->want, f->had, end, &why);
 	if (n < 0) {
-		epd_count(f->s->metrics, EPD_M_TIER_ERRORS, 1);
+		/* mooncake_store has counted what failed. */
+		epd_count(f->s->metrics, EPD_M_TIER_ERRORS,
+		    tier == EPD_TIER_NVME);
 		epd_log(&f->s->log, "op=restore tier=%s run=%016llx error=%s "
 		    "why=\"%s\"", epd_tier_name(tier),
 		    (unsigned long long)f->lot->run, epd_errlabel((int)n),
@@ -369,6 +377,34 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	    lot->shape.bytes);
 	epd_count(s->metrics, EPD_M_RESTORE_NS, epd_clock_boot_ns() - from);
 	return 0;
+}
+
+int
+epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run)
+{
+	struct epd_memory *disk = epd_store_disk(s, 0);
+	struct epd_workflow w = { .dirfd = -1, .runs = -1 };
+	struct epd_lot lot = { .workflow = w.name, .run = run };
+	struct epd_page_entry *e = NULL;
+	struct epd_fill f = { 0 };
+	int rc = disk && strlen(workflow) < sizeof w.name ? 0 : EPD_ENOTHING;
+
+	if (rc == 0)
+		rc = epd_nvme_table(disk, workflow, run, &lot.shape, &e, &lot.n,
+		    &lot.given);
+	if (rc == 0 && lot.given)
+		rc = EPD_ENOTHING;
+	if (rc == 0) {
+		strcpy(w.name, workflow);
+		lot.entry = e;
+		rc = w.runs = epd_memory_dir(s->memory, workflow);
+	}
+	if (rc >= 0)
+		rc = epd_fill_run(s, &w, &lot, &f, NULL);
+	if (w.runs >= 0)
+		close(w.runs);
+	epd_free(e);
+	return rc;
 }
 
 void

@@ -42,6 +42,12 @@ struct epd_fill {
 int epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, struct epd_fill *sum, struct epd_why *why);
 
+/*
+ * The same of a run that somebody heard of, in whichever workflow, and knows nothing of:
+ * 0 if the disk has it and it was computed here.
+ */
+int epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run);
+
 /* Unlink a run, in memory and where it may have been put. */
 void epd_workflow_drop(const struct epd_workflow *w, uint64_t run);
 

@@ -289,7 +289,7 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		    (uint64_t)s->config.transfer_timeout_ms };
 	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
 
-	if (!d || w->runs < 0)
+	if (!d || w->runs < 0 || !w->shard)
 		return 0;
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];

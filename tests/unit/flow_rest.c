@@ -286,6 +286,32 @@ TEST(pressure_moves_runs_to_the_disk)
 	kit_end(&k);
 }
 
+/* Who begins as a state that rests takes its pages up from where they rest. */
+TEST(a_prefix_that_rests_is_reused)
+{
+	static const char json[] = "[{\"role\":\"user\",\"content\":\"A long "
+	    "beginning that two have in common, with pages enough to be told, and "
+	    "then more of it, and more.\"}]";
+	struct epd_prefilled p, q;
+	struct epd_offloaded off;
+	struct kit k;
+
+	rest_begin(&k);
+	k.alone = 0;
+	kit_open(&k);
+	CHECK_INT(kit_messages(&k, 0, json, NULL, 0, &p), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(memory(&k), 0);
+	k.workflow = "w2";
+	CHECK_INT(epd_workflow_make(k.s, "w2", (char[EPD_WORKFLOW]){ 0 },
+	    kit_why(&k)), 0);
+	CHECK_INT(kit_messages(&k, 0, json, NULL, 0, &q), 0);
+	CHECK(counted(&k, EPD_M_EXACT_TOKENS) >= 16);
+	CHECK(counted(&k, EPD_M_TIER_HITS));
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
 /* While something else goes on the pages of what rests come; what both want one moves. */
 TEST(pages_come_ahead)
 {
