@@ -25,6 +25,28 @@
 #define MS UINT64_C(1000000)
 enum { POLL_MS = 5 };
 
+/* Both would have files of one name in one folder. */
+static int
+is_memorys(const struct epd_store *s)
+{
+	struct stat a, b;
+
+	return !fstat(epd_memory_folder(s->memory), &a) &&
+	    !fstat(epd_memory_folder(s->disk), &b) && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino;
+}
+
+/* Who looks and found none looks again, for another may have made it. */
+static void
+look_again(struct epd_store *s)
+{
+	if (s->procs || !s->disk || epd_memory_folder(s->disk) >= 0 ||
+	    s->lower[EPD_TIER_NVME])
+		return;
+	epd_memory_close(s->disk);
+	s->disk = NULL;
+}
+
 struct epd_memory *
 epd_store_disk(struct epd_store *s, int make)
 {
@@ -33,6 +55,7 @@ epd_store_disk(struct epd_store *s, int make)
 	struct epd_why why = { "" };
 	int rc;
 
+	look_again(s);
 	if (s->disk || s->no_disk || (!make && !*dir &&
 	    faccessat(s->dirfd, EPD_DISK, F_OK, AT_SYMLINK_NOFOLLOW)))
 		return s->disk;
@@ -42,6 +65,10 @@ epd_store_disk(struct epd_store *s, int make)
 	    epd_memory_look)(&s->disk, dir, s->uuid, s->path,
 	    (uint64_t)s->config.tier_nvme_cap, &why);
 	epd_buf_free(&own);
+	if (rc == 0 && is_memorys(s)) {
+		epd_memory_close(s->disk);
+		rc = epd_why(&why, -EINVAL, "tier.nvme_dir is page.memory_dir");
+	}
 	if (rc < 0) {
 		s->disk = NULL;
 		s->no_disk = rc;
