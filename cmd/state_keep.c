@@ -275,6 +275,9 @@ tell_swept(struct cli *c, const struct epd_swept *s)
 		epd_buf_fmt(&b, ", %llu offload%s rolled back, %llu restore%s "
 		    "ended", LLU(s->offloads), s_of(s->offloads),
 		    LLU(s->restores), s_of(s->restores));
+	if (s->rested || s->expected)
+		epd_buf_fmt(&b, ", %llu put to rest, %llu brought back",
+		    LLU(s->rested), LLU(s->expected));
 	epd_buf_fmt(&b, ", %llu hand-off%s settled, %.1f ms", LLU(s->handoffs),
 	    s_of(s->handoffs), (double)s->ns / 1e6);
 	cli_say(c, "%s", epd_buf_cstr(&b));
@@ -307,6 +310,8 @@ swept_json(struct cli *c, const struct epd_swept *s)
 	epd_jw_uint(&w, "offloads_rolled_back", s->offloads);
 	epd_jw_uint(&w, "restores_ended", s->restores);
 	epd_jw_uint(&w, "dead_leases", s->dead);
+	epd_jw_uint(&w, "rested", s->rested);
+	epd_jw_uint(&w, "expected", s->expected);
 	epd_jw_uint(&w, "nvme_runs", s->disk.runs);
 	epd_jw_uint(&w, "nvme_run_bytes", s->disk.run_bytes);
 	epd_jw_uint(&w, "nvme_evicted", s->disk.evicted);

@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "flow/idle.h"
+#include "flow/ahead.h"
 #include "flow/below.h"
 #include "flow/draft.h"
 #include "flow/folder.h"
@@ -222,6 +224,18 @@ waits(void *arg, const char *text)
 	g->fn(g->arg, 0, text);
 }
 
+/* Who may rest, and who is expected; neither is a failure where it cannot be. */
+static void
+idle(struct epd_store *s, struct epd_swept *out)
+{
+	int n = epd_flow_idle(s);
+
+	out->rested = n > 0 ? (uint64_t)n : 0;
+	n = strcmp(s->config.transfer_prefetch, "speculative") ? 0 :
+	    epd_flow_expected(s);
+	out->expected = n > 0 ? (uint64_t)n : 0;
+}
+
 int
 epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
     void (*failed)(void *arg, int rc, const char *text), void *arg)
@@ -245,6 +259,7 @@ epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
 	epd_sweep_step(&g, "w", epd_sweep_leftovers(&g, s->workflows,
 	    GRACE_MS));
 	epd_sweep_step(&g, "litter", epd_litter_take(s, &swept));
+	idle(s, &swept);
 	sweep_memory(&g);
 	epd_below_sweep(&g);
 	epd_need_free(&g.need);

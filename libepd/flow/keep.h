@@ -48,6 +48,7 @@ struct epd_swept {
 	uint64_t handoffs;		/* rolled back or carried through */
 	uint64_t offloads, restores;	/* that somebody died over: ended */
 	uint64_t dead;			/* leases of others who died at work */
+	uint64_t rested, expected;	/* states put to rest; brought back before their time */
 	struct epd_swept_disk {		/* the same of the tier nvme */
 		uint64_t runs, run_bytes;	/* damaged ones too */
 		uint64_t evicted, evicted_bytes;
@@ -61,8 +62,10 @@ struct epd_swept {
  * leftovers.  Hand-offs are settled, those with peers too where the store has
  * transports, for 10 s at most.  What cannot be swept hinders nothing else: failed is
  * told of each, and *out is what went all the same; with rc 0 of what is no failure:
- * what waits for a peer, and who died over which state.  Where not all workflows can be read no picture goes that
- * one of them may show.  How many failed.
+ * what waits for a peer, and who died over which state.  Where not all workflows can
+ * be read no picture goes that one of them may show.  Idle states are put to rest
+ * (flow/idle.h), and those that are expected brought back (flow/ahead.h).  How many
+ * failed.
  */
 int epd_flow_sweep(struct epd_store *s, struct epd_swept *out,
     void (*failed)(void *arg, int rc, const char *text), void *arg);

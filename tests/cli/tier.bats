@@ -13,7 +13,7 @@ setup_tier() {
 
 # The configuration, with more lines for `tier`.
 tier() {
-	printf 'page:\n  memory_dir: %s\ntier:\n  nvme_dir: %s\n' \
+	printf 'page:\n  memory_dir: %s\ntier:\n  restore: always\n  nvme_dir: %s\n' \
 		"$BATS_TEST_TMPDIR/memory" "$BATS_TEST_TMPDIR/disk" >"$EPD_CONFIG"
 	[ $# -eq 0 ] || printf '  %s\n' "$@" >>"$EPD_CONFIG"
 }
@@ -389,7 +389,7 @@ packs() {
 	epd-offload -q "$s"
 	packs | xargs sha256sum >sums
 	for i in 1 2 3; do
-		t=$(epd-prefill -q -w w1 -p "another text of some length, number $i")
+		t=$(epd-prefill -q --reuse none -w w1 -p "another text of some length, number $i")
 		epd-offload -q "$t"
 		epd-state gc
 	done

@@ -290,6 +290,7 @@ TEST(pressure_moves_runs_to_the_disk)
 TEST(idle_states_are_put_to_rest)
 {
 	struct epd_prefilled p;
+	struct epd_swept swept;
 	struct kit k;
 	uint32_t s = begin(&k);
 	const struct epd_ref ref = kit_ref(s);
@@ -301,7 +302,9 @@ TEST(idle_states_are_put_to_rest)
 	CHECK_INT(epd_flow_idle(k.s), 0);
 	CHECK_INT(epd_flow_wait(k.s, &ref, "search", 600000, "", kit_why(&k)),
 	    0);
-	CHECK_INT(epd_flow_idle(k.s), 1);
+	/* As gc does it. */
+	CHECK_INT(epd_flow_gc(k.s, &swept, kit_why(&k)), 0);
+	CHECK_INT(swept.rested, 1);
 	CHECK_INT(rest_status(&k, s), EPD_OFFLOADED);
 	CHECK_INT(rest_status(&k, p.state), EPD_ACTIVE);
 	k.config.state_ttl_ms = 1;
