@@ -389,7 +389,7 @@ packs() {
 	epd-offload -q "$s"
 	packs | xargs sha256sum >sums
 	for i in 1 2 3; do
-		t=$(epd-prefill -q -w w1 -p "another text of some length, number $i")
+		t=$(epd-prefill -q --reuse none -w w1 -p "another text of some length, number $i")
 		epd-offload -q "$t"
 		epd-state gc
 	done
