@@ -12,12 +12,15 @@
 
 #define MS UINT64_C(1000000)
 enum { HINTS = 8 };
+/* A directory that was away is not asked for pages again so long: a command's while. */
+static const uint64_t LEFT_NS = 10000 * MS;
 
 struct epd_dir *
 epd_store_dir(struct epd_store *s)
 {
 	struct epd_dir_options o = { .config = &s->config,
-		.metrics = s->metrics, .log = &s->log };
+		.metrics = s->metrics, .log = &s->log,
+		.say = s->listener.fn, .arg = s->listener.arg };
 	struct epd_why why = { "" };
 	int rc;
 
@@ -289,14 +292,17 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		    (uint64_t)s->config.transfer_timeout_ms };
 	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
 
-	if (!d || w->runs < 0)
+	if (!d || w->runs < 0 || epd_clock_boot_ns() < s->dir_left_ns)
 		return 0;
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];
-	for (int again = 0; again < 2 && h.left; again++)
-		by_hints(&h, d, again);
-	if (h.left)
+	by_hints(&h, d, 0);
+	if (h.left && !epd_dir_is_away(d))
+		by_hints(&h, d, 1);
+	if (h.left && !epd_dir_is_away(d))
 		by_owner(&h, d);
+	if (epd_dir_is_away(d))
+		s->dir_left_ns = epd_clock_boot_ns() + LEFT_NS;
 	*given |= h.given;
 	return h.came;
 }
