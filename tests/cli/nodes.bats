@@ -168,3 +168,98 @@ three() {
 	[ "$status" -eq 0 ]
 	[ "$(jq -r .node <<<"$output")" = 'Bär-7 of.the_lab' ]
 }
+
+# Two nodes of one store, a folder that both machines have.
+shared() {
+	nodes a b "$@"
+	sed -i 's/memory-b/memory-a/' b.yaml
+	store=a up a
+	on a epd-prefill -w w1 -p hello >/dev/null
+	till 50 owned_by a
+	store=a up b
+	till 50 eval '[ "$(keys | grep -c /nodes/)" -eq 2 ]'
+}
+
+# Who owns w1, by the log.
+owner() {
+	on a epd-state log -j w1 | jq -r 'select(.record == "term") | .owner' | tail -1
+}
+
+owned_by() {
+	[ "$(owner)" = "$1" ]
+}
+
+@test "two nodes of one store: one owns it, and who was away is refused" {
+	shared c
+	up c
+	# The other one lets it be.
+	sleep 2.5
+	[ "$(owner)" = a ]
+	[ "$(on a epd-state log -j w1 | jq -c 'select(.record == "term") | .term' | wc -l)" -eq 1 ]
+	store=a run -3 --separate-stderr on b epd-prefill -p more w1/s1
+	[[ $stderr == *'it is node a'*'this is node b'* ]]
+	kill -STOP "${pid[a]}"
+	till 100 owned_by b
+	had=$(on a epd-state log -j w1)
+	refused=$(counted a directory_stale_owner_refused)
+	kill -CONT "${pid[a]}"
+	printf 'tier:\n  nvme_dir: %s\n' "$PWD/disk" >>a.yaml
+	run -3 --separate-stderr on a epd-prefill -p more w1/s1
+	[[ $stderr == *'it is node b'*'this is node a'* ]]
+	run -3 --separate-stderr on a epd-offload -t nvme w1/s1
+	run -3 --separate-stderr on a epd-fork w1/s1
+	run -3 --separate-stderr on a epd-decode -n 2 w1/s1
+	run -3 --separate-stderr on a epd-state release w1/s1
+	on c epd-prefill -w own -p other >/dev/null
+	run -3 --separate-stderr on c epd-handoff --to "${at[a]}" own/s1 w1
+	[ "$(on c epd-state ls | wc -l)" -eq 1 ]
+	[ -z "$(on c epd-handoff --status)" ]
+	[ "$(on a epd-state log -j w1)" = "$had" ]
+	[ "$(counted a directory_stale_owner_refused)" -ge $((refused + 6)) ]
+	[ "$(on a epd-state log -j w1 | jq -c 'select(.record == "term") | [.term, .owner]')" = \
+		$'[1,"a"]\n[2,"b"]' ]
+	# And who has it now goes on.
+	store=a on b epd-prefill -p more w1/s1 >/dev/null
+	[ "$(on c epd-handoff --to b own/s1 w1)" = w1/s2 ]
+	store=a on b epd-decode -n 2 w1/s1 >/dev/null
+	store=a on b epd-state check
+	grep -q 'w1:.*node b' a.err
+}
+
+@test "owners that are killed: one at a time by the log, nothing acknowledged is lost" {
+	shared
+	: >acked
+	for i in $(seq 20); do
+		o=$(owner)
+		for n in a b; do
+			for _ in 1 2 3 4 5 6; do
+				t=$(store=a on $n epd-fork w1/s1 2>/dev/null) || continue
+				echo "$n $t" >>acked
+			done &
+			writer[$n]=$!
+		done
+		sleep "0.0$((RANDOM % 10))"
+		cut_off "$o"
+		if [ $((RANDOM % 3)) -eq 0 ]; then
+			# The other has it when the lease is over.
+			[ "$o" = a ] && other=b || other=a
+			till 100 owned_by $other
+		fi
+		wait "${writer[a]}" "${writer[b]}"
+		rm -f "$o.address"
+		store=a up "$o"
+	done
+	on a epd-state check
+	on a epd-state log -j w1 >log
+	jq -e -s '[.[] | select(.record == "term") | .term] | . == unique' log
+	# Each record is of whose term it was.
+	jq -r 'if .record == "term" then "term " + .owner else
+		select(.record == "fork") | "fork " + .first_branch end' log >order
+	[ "$(sort acked | uniq -d)" = '' ]
+	while read -r n t; do
+		w=$(awk -v t="$t" '$1 == "term" { o = $2 } $1 == "fork" && $2 == t { print o }' order)
+		[ "$w" = "$n" ] || { echo "$t is of $n, in the term of '$w'" >&2; false; }
+	done <acked
+	[ "$(wc -l <acked)" -gt 20 ]
+	[ "$(grep -c term order)" -gt 4 ]
+}
