@@ -45,6 +45,13 @@ soon(const struct epd_store *s)
 	    (uint64_t)s->config.directory_timeout_ms;
 }
 
+/* A question has its own time-out; cut short by ours it would not show etcd away. */
+static uint64_t
+asked_by(const struct epd_store *s)
+{
+	return soon(s) + MS * (uint64_t)s->config.directory_timeout_ms;
+}
+
 struct named {
 	const char *name;
 	struct epd_node_info found;
@@ -68,6 +75,7 @@ epd_where_node(struct epd_store *s, const char *text,
     char address[EPD_ADDRESS], struct epd_why *why)
 {
 	struct named x = { .name = text };
+	struct epd_why said = { "" };
 	struct epd_dir *d;
 	int rc;
 
@@ -81,9 +89,10 @@ epd_where_node(struct epd_store *s, const char *text,
 	if (!(d = epd_store_dir(s)))
 		return epd_why(why, EPD_EUSAGE, "%.80s: no address, and no "
 		    "directory knows of nodes (directory.backend)", text);
-	rc = epd_dir_nodes(d, is_named, &x, soon(s), why);
+	rc = epd_dir_nodes(d, is_named, &x, asked_by(s), &said);
 	if (rc < 0)
-		return rc;
+		return epd_why(why, rc, "%.80s: the directory cannot be asked "
+		    "for it: %.120s", text, said.text);
 	if (!x.n || !*x.found.address)
 		return epd_why(why, EPD_ENOTHING, "%.80s: no such node lives, as "
 		    "far as the directory can tell", text);
@@ -221,8 +230,8 @@ by_hints(struct hunt *h, struct epd_dir *d, int again)
 	    h->lot->entry[last].rows < h->lot->shape.tokens))
 		last--;
 	epd_hex_format(key, h->lot->entry[last].name.b, EPD_NAME);
-	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS, soon(h->s),
-	    NULL);
+	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS,
+	    asked_by(h->s), NULL);
 	for (int i = 0; i < n && h->left; i++)
 		(void)try_node(h, hint[i].address, hint[i].owner, 0);
 }
@@ -279,7 +288,8 @@ by_owner(struct hunt *h, struct epd_dir *d)
 
 	if (epd_shard_runs(h->w->shard, is_root, &x) < 0 || !*h->from)
 		return;
-	if (epd_dir_owner(d, h->origin, &node, &term, soon(h->s), NULL) == 1)
+	if (epd_dir_owner(d, h->origin, &node, &term, asked_by(h->s),
+	    NULL) == 1)
 		(void)try_node(h, node.address, node.uuid, 1);
 }
 

@@ -263,3 +263,52 @@ owned_by() {
 	[ "$(wc -l <acked)" -gt 20 ]
 	[ "$(grep -c term order)" -gt 4 ]
 }
+
+@test "etcd stopped, and killed: each node goes on alone, says so once, and tells again" {
+	three
+	for n in a b c; do
+		printf 'tier: { nvme_dir: %s }\n' "$PWD/disk-$n" >>$n.yaml
+	done
+	said=0
+	for how in STOP KILL; do
+		kill -$how "${pid[etcd]}"
+		said=$((said + 1))
+		till 50 eval '[ "$(grep -c "the directory is away" c.err)" -eq $said ]'
+		looked=$(counted c directory_lookups)
+		away=$(counted c directory_times_away)
+		# What misses no page asks nobody.
+		s=$(on c epd-prefill -p "$(seq -s' ' 30) $how")
+		t=$(on c epd-fork "$s")
+		on c epd-decode -n 4 "$t" >/dev/null
+		on c epd-offload -t nvme "$t" >/dev/null
+		on c epd-restore "$t" >/dev/null
+		[ "$(text c w1/s1)" = "$want" ]
+		[ "$(counted c directory_lookups)" -eq "$looked" ]
+		[ "$(counted c directory_times_away)" -eq "$away" ]
+		# What does asks once, however many runs there are, and computes.
+		lose c
+		run --separate-stderr text c w1/s1 -v
+		[ "$output" = "$want" ]
+		[ "$(grep -c 'the directory is away, this node goes on alone' <<<"$stderr")" -eq 1 ]
+		[ "$(counted c directory_times_away)" -eq $((away + 1)) ]
+		[ "$(counted c directory_lookups)" -eq $((looked + 1)) ]
+		run -3 --separate-stderr on c epd-fork --from a w1/s1
+		[[ $stderr == *'a: the directory cannot be asked for it'* ]]
+		# By its address a peer is reached all the same.
+		[ -n "$(on c epd-fork --from "${at[a]}" w1/s1)" ]
+		if [ $how = STOP ]; then
+			kill -CONT "${pid[etcd]}"
+		else
+			wait "${pid[etcd]}" || true
+			etcd_up
+		fi
+		made=$(on c epd-state show -j "$s" | jq -r .owner_shard)
+		till 150 eval 'keys | grep -q "hints/state/$made/"'
+		till 100 eval '[ "$(grep -c "there again" c.err)" -ge 1 ]'
+		till 100 has_hints a
+		lose c
+		before=$(counted c state_pages_recomputed)
+		[ "$(text c w1/s1)" = "$want" ]
+		[ "$(counted c state_pages_recomputed)" -eq "$before" ]
+	done
+}
