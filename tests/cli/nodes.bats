@@ -76,6 +76,15 @@ three() {
 	[ "$(counted c state_pages_recomputed)" -eq "$before" ]
 }
 
+@test "by a hint the last page comes too, which is not full" {
+	three
+	# b, which c's branch is of, is gone; a has it all by name.
+	cut_off b
+	lose c
+	[ "$(text c w1/s1)" = "$want" ]
+	[ "$(counted c state_pages_recomputed)" -eq 0 ]
+}
+
 @test "what was not fetched is had when it is needed, from who has it" {
 	nodes a b
 	up a
