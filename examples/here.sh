@@ -31,7 +31,7 @@ tmp=$(mktemp -d)
 if [ -z "${EPD_STORE:-}" ]; then
 	tag=
 	export EPD_STORE="$tmp/store" EPD_CONFIG="$tmp/config.yaml"
-	printf 'page:\n  memory_dir: %s\ntier:\n  nvme_dir: %s\n' "$tmp" \
+	printf 'page:\n  memory_dir: %s\ntier:\n  restore: always\n  nvme_dir: %s\n' "$tmp" \
 		"$tmp/disk" >"$EPD_CONFIG"
 else
 	tag=-$$

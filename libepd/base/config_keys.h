@@ -51,6 +51,7 @@
 	X("tier",      "high_water",            R, tier_high_water,       0.90, 0, 1) \
 	X("tier",      "low_water",             R, tier_low_water,        0.80, 0, 1) \
 	X("tier",      "evict_to",              E, tier_evict_to,         "nvme", "none|nvme|mooncake_store", 0) \
+	X("tier",      "restore",               E, tier_restore,          "cheaper", "cheaper|always", 0) \
 	X("tier",      "compression",           E, tier_compression,      "auto", "none|zstd|auto", 0) \
 	X("tier",      "nvme_dir",              S, tier_nvme_dir,         "", "/", 0) \
 	X("tier",      "nvme_cap",              I, tier_nvme_cap,         68719476736, 1048576, INT64_MAX) \
@@ -59,6 +60,7 @@
 	X("tier",      "mooncake_admin",        S, tier_mooncake_admin,   "", "http://|https://", 0) \
 	X("tier",      "mooncake_parallel",     I, tier_mooncake_parallel, 4, 1, 64) \
 	X("tier",      "mooncake_timeout_ms",   I, tier_mooncake_timeout_ms, 2000, 1, 600000) \
+	X("tier",      "mooncake_pin",          E, tier_mooncake_pin,     "none", "none|soft|hard", 0) \
 	X("tier",      "key_file",              S, tier_key_file,         "", "", 0) \
 	X("scheduler", "preemption_enabled",    B, preemption_enabled,    0, 0, 1) \
 	X("scheduler", "admission_control",     B, admission_control,     1, 0, 1) \

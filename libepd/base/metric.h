@@ -92,6 +92,8 @@
 	X(RESTORES,           "tier",     "restore_count") \
 	X(RESTORE_NS,         "tier",     "restore_ns") \
 	X(RESTORE_BYTES,      "tier",     "restore_bytes") \
+	X(RESTORE_RUNS,       "tier",     "restore_runs") \
+	X(RESTORE_PASSED,     "tier",     "recompute_chosen") \
 	X(RESTORE_PINS,       "tier",     "restore_local_pins") \
 	X(TIER_HITS,          "tier",     "page_hits") \
 	X(TIER_MISSES,        "tier",     "page_misses") \

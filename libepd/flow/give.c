@@ -14,6 +14,7 @@
 #include "flow/book.h"
 #include "flow/give.h"
 #include "flow/names.h"
+#include "flow/rest.h"
 
 /* What a question may make us hold. */
 static const uint64_t PACKED_MAX = UINT64_C(256) << 20;
@@ -272,6 +273,9 @@ open_state(struct epd_gift *g, struct rows *r, struct epd_why *why)
 	    EPD_LEASE_TRANSFER, (uint64_t)g->s->config.lease_ms, &g->lease,
 	    NULL) < 0)
 		g->lease = 0;
+	/* What rests comes to be given; what cannot is not there. */
+	if (g->s->procs && !g->probe)
+		(void)epd_rest_fill(&g->w, a->state, a->version);
 	return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "flow/lossy.h"
 #include "flow/publish.h"
+#include "flow/room.h"
 #include "flow/tiers.h"
 
 struct link {
@@ -234,8 +235,18 @@ fetch(struct epd_seq *q, const struct epd_run_shape *shape,
 	const struct epd_lot lot = { .workflow = q->w->name, .run = p->run,
 		.shape = *shape, .entry = p->want, .n = p->n,
 		.given = p->given };
+	const uint64_t tokens = p->rows - (uint64_t)p->first * shape->tokens;
 	struct epd_fill f = { 0 };
+	struct epd_again again;
 
+	/* What came by a codec cannot be computed as cheaply, if at all. */
+	epd_store_again(q->s->store, (uint64_t)p->n * shape->bytes, tokens,
+	    &again);
+	if (!again.restore && !p->came && !p->given &&
+	    !strcmp(q->s->store->config.tier_restore, "cheaper")) {
+		epd_count(q->s->store->metrics, EPD_M_RESTORE_PASSED, 1);
+		return EPD_ENOTHING;
+	}
 	return epd_fill_run(q->s->store, q->w, &lot, &f, NULL);
 }
 

@@ -15,23 +15,20 @@
 #include "flow/tiers.h"
 #include "page/page.h"
 
-/* Without measures: a disk's, and a small model's on one core. */
-static const double byte_ns = 1, token_ns = 1e6, open_ns = 5e5;
-
 void
-epd_store_again(const struct epd_store *s, uint64_t pages, uint64_t bytes,
-    uint64_t tokens, struct epd_again *out)
+epd_store_again(const struct epd_store *s, uint64_t bytes, uint64_t tokens,
+    struct epd_again *out)
 {
 	const struct epd_metrics *m = s->metrics;
-	const double restored = (double)epd_metrics_get(m, EPD_M_RESTORE_BYTES);
-	const double computed = (double)epd_metrics_get(m, EPD_M_PREFILL_TOKENS);
-	const double n = (double)(tokens ? tokens :
-	    pages * (uint64_t)s->config.page_tokens);
+	const struct epd_again_measured seen = {
+		.restored_runs = epd_metrics_get(m, EPD_M_RESTORE_RUNS),
+		.restored_bytes = epd_metrics_get(m, EPD_M_RESTORE_BYTES),
+		.restored_ns = epd_metrics_get(m, EPD_M_RESTORE_NS),
+		.computed_tokens = epd_metrics_get(m, EPD_M_PREFILL_TOKENS),
+		.computed_ns = epd_metrics_get(m, EPD_M_PREFILL_NS),
+	};
 
-	out->restore = open_ns + (double)bytes * (restored > 0 ? (double)
-	    epd_metrics_get(m, EPD_M_RESTORE_NS) / restored : byte_ns);
-	out->recompute = n * (computed > 0 ? (double)
-	    epd_metrics_get(m, EPD_M_PREFILL_NS) / computed : token_ns);
+	epd_again_decide(&seen, 1, bytes, tokens, out);
 }
 
 struct room {
@@ -78,9 +75,10 @@ move_out(struct room *x, const char *workflow, uint64_t run, int dir)
 	lot.given = epd_run_is_given(table);
 	snprintf(manifest, sizeof manifest, "{\"reason\": \"evicted\"}");
 	lot.manifest = epd_span_str(manifest);
-	epd_store_again(x->s, (uint64_t)lot.n, (uint64_t)lot.n *
-	    lot.shape.bytes, 0, &again);
-	rc = again.restore < again.recompute ? put(x, &lot, dir) : 0;
+	/* What is computed again sooner than read is not written either. */
+	epd_store_again(x->s, (uint64_t)lot.n * lot.shape.bytes,
+	    (uint64_t)lot.n * lot.shape.tokens, &again);
+	rc = again.restore ? put(x, &lot, dir) : 0;
 	epd_run_close(table);
 	return rc;
 }
@@ -102,7 +100,8 @@ going(void *arg, const char *workflow, uint64_t run, const char *first,
 	    epd_lower_ops(x->below)->alias(x->below, first, first_run, workflow,
 	    run) : move_out(x, workflow, run, dir);
 	close(dir);
-	if (rc == 0)
+	/* Another pack there may have them already. */
+	if (rc == 0 || rc == -EEXIST)
 		return;
 	epd_count(x->s->metrics, EPD_M_TIER_ERRORS, 1);
 	epd_log(&x->s->log, "op=evict workflow=%s run=%016llx error=%s",
@@ -142,15 +141,28 @@ evict(struct epd_store *s, uint64_t to, struct epd_lower *below,
 	return rc;
 }
 
+enum epd_tier
+epd_store_below(const struct epd_store *s)
+{
+	const struct epd_config *c = &s->config;
+	const enum epd_tier tier = epd_tier_parse(c->tier_evict_to);
+
+	if (!c->enable_offload)
+		return EPD_TIER_NONE;
+	/* In the store's own folder nothing is put but by command. */
+	if (tier == EPD_TIER_NVME)
+		return *c->tier_nvme_dir ? tier : EPD_TIER_NONE;
+	return *c->tier_mooncake_url || *c->tier_mooncake_master ? tier :
+	    EPD_TIER_NONE;
+}
+
 static struct epd_lower *
 below(struct epd_store *s)
 {
-	const enum epd_tier tier = epd_tier_parse(s->config.tier_evict_to);
+	const enum epd_tier tier = epd_store_below(s);
 	struct epd_lower *l = NULL;
 
-	/* In the store's own folder nothing is put but by command. */
-	if (s->config.enable_offload && tier != EPD_TIER_NONE &&
-	    (tier != EPD_TIER_NVME || *s->config.tier_nvme_dir))
+	if (tier != EPD_TIER_NONE)
 		(void)epd_store_tier(s, tier, &l, NULL);
 	return l;
 }

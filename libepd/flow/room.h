@@ -3,6 +3,7 @@
 #define EPD_FLOW_ROOM_H
 
 #include "flow/store.h"
+#include "plan/plan.h"
 
 /*
  * Have bytes more fit in memory.  Where tier.evict_to is set up runs move out to it from
@@ -12,15 +13,13 @@
  */
 int epd_store_room(struct epd_store *s, uint64_t bytes,
     struct epd_memory_fit *out, struct epd_why *why);
+/* The tier that runs move out to of themselves; EPD_TIER_NONE if none is set up. */
+enum epd_tier epd_store_below(const struct epd_store *s);
 /* Where the file system is full below the cap: 1 if that many bytes went, or some; 0. */
 int epd_store_squeeze(struct epd_store *s, uint64_t bytes);
 
-/* What it takes to have pages again, measured in this store; in ns. */
-struct epd_again {
-	double restore, recompute;
-};
-/* tokens 0: as many as the pages have. */
-void epd_store_again(const struct epd_store *s, uint64_t pages, uint64_t bytes,
+/* Which way a run of so many bytes and tokens is had again, by what was measured here. */
+void epd_store_again(const struct epd_store *s, uint64_t bytes,
     uint64_t tokens, struct epd_again *out);
 
 #endif

@@ -302,7 +302,8 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		    (uint64_t)s->config.transfer_timeout_ms };
 	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
 
-	if (!d || w->runs < 0 || epd_clock_boot_ns() < s->dir_left_ns)
+	if (!d || w->runs < 0 || !w->shard ||
+	    epd_clock_boot_ns() < s->dir_left_ns)
 		return 0;
 	/* A sum is no signature: of what was computed here it would not do. */
 	if (!lot->given && !s->config.trust_peers)

@@ -35,4 +35,7 @@ int epd_where_node(struct epd_store *s, const char *text,
 long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, void *const *out, uint8_t *had, int *given);
 
+/* A feature that is not here, from whoever is said to have it: 0, or EPD_ENOTHING. */
+int epd_where_feature(struct epd_store *s, const struct epd_name *fp);
+
 #endif

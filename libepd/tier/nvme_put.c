@@ -1,18 +1,19 @@
 /*
- * nvme_put.c - a lot into a pack: objects are packed into one buffer while those
- * before are on their way to the disk.
+ * nvme_put.c - a lot into a pack: pages go to the disk from where they lie, or by
+ * way of a slot's buffer where they are packed or lie askew, some at once.
  *
- * The front goes last and the name after it, so a pack that has a name is whole.
- * Until then the file is a temporary with a lock on it; who finds one without its
- * writer takes it away (epd_run_sweep).
+ * The name comes after the flush, so a pack that has a name is whole.  Until then the
+ * file is a temporary with a lock on it; who finds one without its writer takes it
+ * away (epd_run_sweep).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -21,7 +22,7 @@
 #include "tier/nvme_in.h"
 
 #define MIB ((uint64_t)1 << 20)
-enum { LEVEL = 1, SLOTS = 4 };
+enum { LEVEL = 1, TRY = 16384, CREDIT = 64, SECOND = 1000000000 };
 
 struct put {
 	struct epd_nvme *v;
@@ -29,33 +30,58 @@ struct put {
 	struct epd_pack pack;
 	int dir, fd;
 	char tmp[EPD_TEMP];
-	int slot;
+	uint8_t *front;
+	/* What goes next, from at on. */
+	int slot, parts;
+	struct iovec part[EPD_RING_PARTS];
+	uint64_t at, bytes;
 	size_t used;			/* of the slot's buffer */
-	uint64_t at;			/* in the file, where that begins */
 };
 
-/* A rate that follows what is seen, of 1 MiB. */
+/* What is seen of n bytes, in a figure of 1 MiB that follows it. */
 static void
-learn(uint64_t *rate, uint64_t ns, uint64_t bytes)
+learn(uint64_t *figure, uint64_t seen, uint64_t n)
 {
-	const uint64_t now = bytes ? ns * MIB / bytes : 0;
+	const uint64_t now = n ? seen * MIB / n : 0;
 
-	if (bytes)
-		*rate = *rate ? (3 * *rate + now) / 4 : now;
+	if (n)
+		*figure = *figure ? (3 * *figure + now) / 4 : now;
+}
+
+/* What zstd makes of n bytes, in how long; 0: nothing. */
+static size_t
+squash(struct epd_nvme *v, uint8_t *out, size_t room, const void *p, size_t n)
+{
+	uint64_t from;
+	size_t got;
+
+	if (!v->zip && !(v->zip = ZSTD_createCCtx()))
+		return 0;
+	from = epd_clock_boot_ns();
+	got = ZSTD_compressCCtx(v->zip, out, room, p, n, LEVEL);
+	if (ZSTD_isError(got))
+		return 0;
+	learn(&v->zstd_ns, epd_clock_boot_ns() - from, n);
+	learn(&v->zstd_bytes, got, n);
+	epd_ring_look(v->ring);
+	return got;
 }
 
 /*
- * Whether to pack: always, never, or (auto) when the processor is done with a page
- * before the disk would be.  One page in 64 is tried anew either way.
+ * Whether to pack: always, never, or (auto) where the processor is done with a page
+ * well before the disk would be, and it gets smaller.  A bit of one page in 64 is
+ * tried, so that trying costs next to nothing where the disk is fast.
  */
 static int
-level_of(const struct epd_nvme *v, long i)
+packs(struct epd_nvme *v, long i, uint8_t *buffer, const void *page, size_t n)
 {
 	if (v->o.packing != EPD_PACKING_AUTO)
-		return v->o.packing == EPD_PACKING_ZSTD ? LEVEL : 0;
-	if (!v->zstd_ns || i % 64 == 63)
-		return LEVEL;
-	return v->disk_ns && v->zstd_ns <= v->disk_ns ? LEVEL : 0;
+		return v->o.packing == EPD_PACKING_ZSTD;
+	if (i % 64 == 0)
+		(void)squash(v, buffer, ZSTD_compressBound(n), page,
+		    n < TRY ? n : TRY);
+	return v->zstd_ns && v->zstd_ns <= v->disk_ns / 4 * 3 &&
+	    v->zstd_bytes <= MIB / 16 * 15;
 }
 
 static int
@@ -65,66 +91,70 @@ moved(struct put *u, int slot)
 	int64_t n = epd_ring_done(u->v->ring, slot, &ns);
 
 	if (n > 0)
-		learn(&u->v->disk_ns, ns / SLOTS, (uint64_t)n);
+		learn(&u->v->disk_ns, ns, (uint64_t)n);
 	return n < 0 ? (int)n : 0;
 }
 
-/* Hand the full blocks of the buffer over; what is left begins the next one. */
+/* Send off what has come together, and see that the next slot is free. */
 static int
-flush(struct put *u, int last)
+send(struct put *u)
 {
-	struct epd_ring *r = u->v->ring;
-	uint8_t *p = epd_ring_buffer(r, u->slot);
-	size_t whole, left;
-	int next = (u->slot + 1) % SLOTS, rc;
+	int rc = u->parts ? epd_ring_start(u->v->ring, u->slot, u->fd, 1, u->part,
+	    u->parts, u->at) : 0;
 
-	if (last && u->used % EPD_RING_ALIGN) {
-		left = EPD_RING_ALIGN - u->used % EPD_RING_ALIGN;
-		memset(p + u->used, 0, left);
-		u->used += left;
-	}
-	whole = u->used - u->used % EPD_RING_ALIGN;
-	left = u->used - whole;
-	rc = whole ? epd_ring_start(r, u->slot, u->fd, 1, whole, u->at) : 0;
-	if (!rc)
-		rc = moved(u, next);
 	if (rc)
 		return rc;
-	memcpy(epd_ring_buffer(r, next), p + whole, left);
-	u->at += whole;
-	u->used = left;
-	u->slot = next;
-	return 0;
+	u->at += u->bytes;
+	u->slot = (u->slot + 1) % EPD_NVME_SLOTS;
+	u->parts = 0;
+	u->bytes = u->used = 0;
+	return moved(u, u->slot);
+}
+
+/* n bytes more, a multiple of 4096. */
+static void
+add(struct put *u, const void *p, size_t n)
+{
+	struct iovec *v = u->part + u->parts - 1;
+
+	if (u->parts && (const uint8_t *)v->iov_base + v->iov_len == p)
+		v->iov_len += n;
+	else
+		u->part[u->parts++] = (struct iovec){ (void *)(uintptr_t)p, n };
+	u->bytes += n;
 }
 
 static int
 put_page(struct put *u, long i, const void *page)
 {
-	const size_t most = epd_object_bound(&u->lot->shape) + EPD_PACK_STEP;
-	const int level = level_of(u->v, i);
-	const uint64_t from = epd_clock_boot_ns();
+	const size_t bytes = (size_t)u->lot->shape.bytes;
+	const size_t most = epd_pack_up(ZSTD_compressBound(bytes));
+	size_t n = 0;
 	uint8_t *p;
-	int64_t n;
-	size_t pad;
 	int rc = 0;
 
-	if (epd_ring_bytes(u->v->ring) - u->used < most)
-		rc = flush(u, 0);
+	if (u->bytes >= EPD_NVME_STEP || u->parts == EPD_RING_PARTS ||
+	    epd_ring_bytes(u->v->ring) - u->used < most)
+		rc = send(u);
 	if (rc)
 		return rc;
-	p = epd_ring_buffer(u->v->ring, u->slot);
-	n = epd_object_pack(p + u->used, u->lot, i, page, level, epd_span("", 0));
-	if (n < 0)
-		return (int)n;
-	if (level)
-		learn(&u->v->zstd_ns, epd_clock_boot_ns() - from,
-		    u->lot->shape.bytes);
+	p = (uint8_t *)epd_ring_buffer(u->v->ring, u->slot) + u->used;
+	if (packs(u->v, i, p, page, bytes))
+		n = squash(u->v, p, most, page, bytes);
+	if (epd_pack_up(n) >= epd_pack_up(bytes))
+		n = 0;
 	u->pack.entry[i] = (struct epd_pack_entry){ u->lot->entry[i],
-		u->at + u->used, (uint32_t)n };
-	u->used += (size_t)n;
-	pad = (EPD_PACK_STEP - u->used % EPD_PACK_STEP) % EPD_PACK_STEP;
-	memset(p + u->used, 0, pad);
-	u->used += pad;
+		n ? EPD_PACK_ZSTD : EPD_PACK_RAW, u->at + u->bytes,
+		n ? n : bytes };
+	if (!n && epd_nvme_straight(page, bytes)) {
+		add(u, page, bytes);
+		return 0;
+	}
+	if (!n)
+		memcpy(p, page, n = bytes);
+	memset(p + n, 0, epd_pack_up(n) - n);
+	add(u, p, epd_pack_up(n));
+	u->used += epd_pack_up(n);
 	return 0;
 }
 
@@ -132,16 +162,15 @@ static int
 put_front(struct put *u)
 {
 	const size_t n = (size_t)u->pack.first;
-	uint8_t *p = mmap(NULL, n, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
 
-	if (p == MAP_FAILED)
+	u->front = epd_alloc_aligned(EPD_RING_ALIGN, n);
+	if (!u->front)
 		return -ENOMEM;
-	epd_pack_front(p, &u->pack);
-	rc = epd_file_pwrite(u->fd, p, n, 0);
-	munmap(p, n);
-	return rc;
+	u->pack.bytes = u->at;
+	epd_pack_front(u->front, &u->pack);
+	u->at = 0;
+	add(u, u->front, n);
+	return send(u);
 }
 
 static int
@@ -153,25 +182,34 @@ put_all(struct put *u, const void *const *page, uint64_t deadline_ns)
 		rc = epd_clock_boot_ns() < deadline_ns ?
 		    put_page(u, i, page[i]) : EPD_ETIMEOUT;
 	if (rc == 0)
-		rc = flush(u, 1);
-	for (int i = 0; i < SLOTS; i++) {
+		rc = send(u);
+	if (rc == 0)
+		rc = put_front(u);
+	for (int i = 0; i < EPD_NVME_SLOTS; i++) {
 		const int late = moved(u, i);
 
 		rc = rc ? rc : late;
 	}
-	u->pack.bytes = u->at;
-	if (rc == 0)
-		rc = put_front(u);
+	if (rc == 0 && ftruncate(u->fd, (off_t)u->pack.bytes))
+		rc = -errno;
 	return rc ? rc : epd_file_datasync(u->fd);
 }
 
-/* A temporary of ours, with the lock that tells that we live. */
+/* What the pack takes up if nothing in it gets smaller. */
+static uint64_t
+whole(const struct epd_lot *lot)
+{
+	return epd_pack_first((uint32_t)lot->n, lot->manifest.n) +
+	    (uint64_t)lot->n * epd_pack_up(lot->shape.bytes);
+}
+
+/* A temporary of ours, with the lock that tells that we live, and room in it. */
 static int
 begin(struct put *u)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	const struct epd_lot *lot = u->lot;
-	size_t manifest = lot->manifest.n > EPD_PACK_MANIFEST ? 0 :
+	const size_t manifest = lot->manifest.n > EPD_PACK_MANIFEST ? 0 :
 	    lot->manifest.n;
 
 	u->pack = (struct epd_pack){ .shape = lot->shape, .run = lot->run,
@@ -182,6 +220,8 @@ begin(struct put *u)
 	snprintf(u->pack.workflow, sizeof u->pack.workflow, "%s",
 	    lot->workflow);
 	u->at = u->pack.first;
+	u->bytes = u->used = 0;
+	u->parts = u->slot = 0;
 	u->pack.entry = epd_calloc((size_t)lot->n, sizeof *u->pack.entry);
 	if (!u->pack.entry)
 		return -ENOMEM;
@@ -189,74 +229,144 @@ begin(struct put *u)
 	if (u->fd < 0)
 		return u->fd;
 	(void)fcntl(u->fd, F_OFD_SETLK, &lock);
-	(void)fchmod(u->fd, 0400);
+	/* Written within its size a file needs no lock from block to block. */
+	if (fallocate(u->fd, 0, 0, (off_t)whole(lot)) && errno != EOPNOTSUPP &&
+	    errno != ENOSYS)
+		return -errno;
 	epd_nvme_direct(u->fd);
 	return epd_nvme_ring(u->v, &lot->shape);
 }
 
-/* Make room for it beneath the cap. */
+static void
+evicted(const struct put *u, const struct epd_memory_fit *fit)
+{
+	if (fit->runs) {
+		epd_count(u->v->o.metrics, EPD_M_EVICT_RUNS, fit->runs);
+		epd_count(u->v->o.metrics, EPD_M_EVICT_BYTES, fit->evicted);
+	}
+}
+
+/*
+ * Make room for it beneath the cap.  Measuring takes a look at every pack, so what was
+ * seen holds for a second, and for a small part of the cap: by that, at most, each of
+ * several who put at once goes beyond it, and the next who measures makes it good.
+ */
 static int
 room(struct put *u, struct epd_why *why)
 {
-	const struct epd_lot *lot = u->lot;
-	struct epd_memory_fit fit;
-	const uint64_t n = (uint64_t)lot->n, bytes = epd_pack_first(
-	    (uint32_t)n, lot->manifest.n) + n * (lot->shape.bytes +
-	    EPD_OBJECT_HEAD + EPD_PACK_STEP);
+	struct epd_memory *m = u->v->o.folder;
+	const uint64_t cap = epd_memory_cap(m), bytes = whole(u->lot);
+	const uint64_t now = epd_clock_boot_ns();
+	struct epd_memory_fit fit = { 0 };
+	struct epd_why what = { "" };
 	int rc;
 
-	if (lot->n < 1 || lot->n > EPD_PACK_PAGES || lot->shape.bytes >
-	    INT64_MAX / EPD_PACK_PAGES)
-		return epd_why(why, EPD_EUSAGE, "a lot of %ld pages", lot->n);
-	rc = epd_memory_fit(u->v->o.folder, bytes, NULL, NULL, &fit, NULL);
-	if (rc == 0 && fit.runs) {
-		epd_count(u->v->o.metrics, EPD_M_EVICT_RUNS, fit.runs);
-		epd_count(u->v->o.metrics, EPD_M_EVICT_BYTES, fit.evicted);
+	if (bytes <= u->v->credit && now < u->v->credit_ns) {
+		u->v->credit -= bytes;
+		return 0;
 	}
-	return rc == 0 && fit.over ? epd_why(why, -ENOSPC, "tier nvme: %llu "
-	    "bytes do not go in its cap of %llu", (unsigned long long)bytes,
-	    (unsigned long long)epd_memory_cap(u->v->o.folder)) : rc;
+	/* For what will never go in nobody makes way. */
+	if (bytes > cap)
+		return epd_why(why, -ENOSPC, "tier nvme: %" PRIu64 " bytes are "
+		    "more than its %" PRIu64, bytes, cap);
+	rc = epd_memory_fit(m, bytes, NULL, NULL, &fit, &what);
+	evicted(u, &fit);
+	if (rc)
+		return epd_why(why, rc, "tier nvme: %s", epd_strerror(rc));
+	if (fit.over)
+		return epd_why(why, -ENOSPC, "tier nvme: %s", what.text);
+	u->v->credit = cap - fit.used - bytes;
+	if (u->v->credit > cap / CREDIT)
+		u->v->credit = cap / CREDIT;
+	u->v->credit_ns = now + SECOND;
+	return 0;
 }
 
-/* Where the disk is full below the cap others make way, a lot at a time. */
+/* Where the disk is full below the cap others make way, as much as it takes. */
 static int
 squeeze(struct put *u)
 {
+	const uint64_t want = whole(u->lot);
 	struct epd_memory *m = u->v->o.folder;
-	const uint64_t cap = epd_memory_cap(m), want =
-	    (uint64_t)u->lot->n * u->lot->shape.bytes;
+	struct epd_memory_ask ask = { .to = 0 };
 	struct epd_memory_fit fit = { 0 };
 	uint64_t used = 0;
 
-	if (epd_memory_used(m, &used) || epd_memory_fit(m,
-	    (cap > used ? cap - used : 0) + want, NULL, NULL, &fit, NULL))
+	if (epd_memory_used(m, &used))
 		return 0;
-	epd_count(u->v->o.metrics, EPD_M_EVICT_RUNS, fit.runs);
-	epd_count(u->v->o.metrics, EPD_M_EVICT_BYTES, fit.evicted);
+	ask.to = used > want ? used - want : 0;
+	if (epd_memory_evict(m, &ask, &fit, NULL))
+		return 0;
+	evicted(u, &fit);
 	return fit.runs > 0;
+}
+
+/* What stands in the pack's place and is none makes way. */
+static int
+publish(struct put *u)
+{
+	char name[EPD_RUN_NAME];
+
+	epd_run_format(name, u->lot->run);
+	if (renameat(u->dir, u->tmp, u->dir, name) && (errno != EISDIR ||
+	    epd_file_remove(u->dir, name) ||
+	    renameat(u->dir, u->tmp, u->dir, name)))
+		return -errno;
+	/* Not before: a sweep opens temporaries to write. */
+	(void)fchmod(u->fd, EPD_NVME_WHOLE);
+	return epd_dir_sync(u->dir);
 }
 
 static int
 write_pack(struct put *u, const void *const *page, uint64_t deadline_ns)
 {
-	char name[EPD_RUN_NAME];
 	int rc;
 
-	u->slot = 0;
-	u->used = 0;
 	u->fd = -1;
+	u->front = NULL;
 	rc = begin(u);
 	if (rc == 0)
 		rc = put_all(u, page, deadline_ns);
-	epd_run_format(name, u->lot->run);
-	if (rc == 0 && renameat(u->dir, u->tmp, u->dir, name))
-		rc = -errno;
+	if (rc == 0)
+		rc = publish(u);
 	if (rc && u->fd >= 0)
 		unlinkat(u->dir, u->tmp, 0);
 	if (u->fd >= 0)
 		close(u->fd);
+	epd_free(u->front);
 	epd_free(u->pack.entry);
-	return rc;
+	return rc == -EDQUOT ? -ENOSPC : rc;
+}
+
+/* 1: all of it is there; -EEXIST: there is more, that would be lost. */
+static int
+there(const struct put *u)
+{
+	const struct epd_lot *lot = u->lot;
+	struct epd_pack p;
+	int damaged, fd = epd_nvme_find(u->v, lot, &p, &damaged, NULL);
+	long n = 0, more;
+
+	if (fd < 0)
+		return fd == -ENOMEM ? fd : 0;
+	for (long i = 0; i < lot->n; i++)
+		n += epd_pack_find(&p, lot, i) != NULL;
+	more = (long)p.n - n;
+	epd_pack_free(&p);
+	close(fd);
+	return damaged ? 0 : n == lot->n ? 1 : more > 0 ? -EEXIST : 0;
+}
+
+static int
+lot_check(const struct epd_lot *lot, struct epd_why *why)
+{
+	if (lot->n < 1 || lot->n > EPD_PACK_PAGES || !lot->shape.bytes ||
+	    lot->shape.bytes > INT64_MAX / 2 / EPD_PACK_PAGES)
+		return epd_why(why, EPD_EUSAGE, "a lot of %ld pages", lot->n);
+	if (strlen(lot->workflow) >= sizeof ((struct epd_pack *)0)->workflow)
+		return epd_why(why, -ENAMETOOLONG, "%s: too long a name",
+		    lot->workflow);
+	return 0;
 }
 
 int
@@ -264,10 +374,15 @@ epd_nvme_put(struct epd_lower *l, const struct epd_lot *lot,
     const void *const *page, uint64_t deadline_ns, struct epd_why *why)
 {
 	struct put u = { .v = (struct epd_nvme *)(void *)l, .lot = lot };
-	int rc;
+	int rc = lot_check(lot, why);
 
-	if (epd_lower_ops(l)->has(l, lot, deadline_ns, NULL) == lot->n)
-		return 0;
+	if (rc)
+		return rc;
+	rc = there(&u);
+	if (rc)
+		return rc > 0 ? 0 : epd_why(why, rc, "tier nvme: %s", rc ==
+		    -EEXIST ? "other pages are there under that run" :
+		    epd_strerror(rc));
 	rc = room(&u, why);
 	if (rc)
 		return rc;

@@ -10,15 +10,13 @@
 #include "tier/pack.h"
 
 #define MAGIC "EPDPACK1"
-enum { AT_CRC = 188, GIVEN = 1 };
+enum { AT_CRC = 188, GIVEN = 1, LOOK = 4 * EPD_PACK_ALIGN };
 
 uint64_t
 epd_pack_first(uint32_t n, size_t manifest)
 {
-	const uint64_t bytes = EPD_PACK_HEAD + (uint64_t)n * EPD_PACK_ENTRY +
-	    manifest;
-
-	return (bytes + EPD_PACK_ALIGN - 1) / EPD_PACK_ALIGN * EPD_PACK_ALIGN;
+	return epd_pack_up(EPD_PACK_HEAD + (uint64_t)n * EPD_PACK_ENTRY +
+	    manifest);
 }
 
 /* Of all the front, as if the sum itself were zero. */
@@ -55,9 +53,10 @@ epd_pack_front(uint8_t *out, const struct epd_pack *p)
 
 		memcpy(e, x->page.name.b, EPD_NAME);
 		epd_put_le(e + 32, x->page.rows, 4);
-		epd_put_le(e + 36, x->bytes, 4);
+		epd_put_le(e + 36, x->codec, 4);
 		epd_put_le(e + 40, x->page.sum, 8);
 		epd_put_le(e + 48, x->at, 8);
+		epd_put_le(e + 56, x->bytes, 8);
 	}
 	memcpy(e, p->manifest, p->manifest_bytes);
 	epd_put_le(out + AT_CRC, front_crc(out, p->first), 4);
@@ -68,13 +67,14 @@ head_unpack(struct epd_pack *p, const uint8_t *in, uint64_t size)
 {
 	struct epd_cur c = epd_cur(epd_span(in, EPD_PACK_HEAD));
 	struct epd_span magic = epd_unpack_bytes(&c, 8), name;
+	uint32_t flags;
 
 	if (memcmp(magic.p, MAGIC, 7))
 		return EPD_ECORRUPT;
 	if (memcmp(magic.p, MAGIC, 8))
 		return EPD_EKIND;
 	p->n = epd_unpack_u32(&c);
-	p->given = epd_unpack_u32(&c) & GIVEN;
+	flags = epd_unpack_u32(&c);
 	p->shape.kind = epd_unpack_u32(&c);
 	p->shape.type = epd_unpack_u32(&c);
 	p->shape.tokens = epd_unpack_u32(&c);
@@ -88,15 +88,29 @@ head_unpack(struct epd_pack *p, const uint8_t *in, uint64_t size)
 	if (!p->n || p->n > EPD_PACK_PAGES ||
 	    p->manifest_bytes > EPD_PACK_MANIFEST ||
 	    p->first != epd_pack_first(p->n, p->manifest_bytes) ||
-	    p->bytes != size || p->first > size)
+	    p->bytes != size || p->bytes % EPD_PACK_ALIGN || p->first > size)
 		return EPD_ECORRUPT;
-	return 0;
+	p->given = flags == GIVEN;
+	return flags > GIVEN ? EPD_EKIND : 0;
+}
+
+/* Where it says that the page lies, behind all before; EPD_EKIND: how is unknown. */
+static int
+entry_check(const struct epd_pack *p, const struct epd_pack_entry *e,
+    uint64_t end)
+{
+	if (e->codec > EPD_PACK_ZSTD)
+		return EPD_EKIND;
+	if (e->codec == EPD_PACK_RAW ? e->bytes != p->shape.bytes :
+	    !e->bytes || e->bytes >= p->shape.bytes)
+		return EPD_ECORRUPT;
+	return e->at < end || e->at % EPD_PACK_ALIGN || e->at > p->bytes ||
+	    e->bytes > p->bytes - e->at ? EPD_ECORRUPT : 0;
 }
 
 static int
 table_unpack(struct epd_pack *p, const uint8_t *front)
 {
-	const uint64_t most = epd_object_bound(&p->shape);
 	struct epd_cur c = epd_cur(epd_span(front + EPD_PACK_HEAD,
 	    (size_t)p->n * EPD_PACK_ENTRY));
 	uint64_t end = p->first;
@@ -108,17 +122,17 @@ table_unpack(struct epd_pack *p, const uint8_t *front)
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct epd_pack_entry *e = p->entry + i;
 		struct epd_span name = epd_unpack_bytes(&c, EPD_NAME);
+		int rc;
 
 		memcpy(e->page.name.b, name.p, EPD_NAME);
 		e->page.rows = epd_unpack_u32(&c);
-		e->bytes = epd_unpack_u32(&c);
+		e->codec = epd_unpack_u32(&c);
 		e->page.sum = epd_unpack_u64(&c);
 		e->at = epd_unpack_u64(&c);
-		(void)epd_unpack_u64(&c);
-		if (e->at < end || e->bytes < EPD_OBJECT_HEAD ||
-		    e->bytes > most || e->at > p->bytes ||
-		    e->bytes > p->bytes - e->at)
-			return EPD_ECORRUPT;
+		e->bytes = epd_unpack_u64(&c);
+		rc = entry_check(p, e, end);
+		if (rc)
+			return rc;
 		end = e->at + e->bytes;
 	}
 	memcpy(p->manifest, front + EPD_PACK_HEAD +
@@ -134,29 +148,42 @@ crc_differs(const uint8_t *front, uint64_t n)
 	return epd_unpack_u32(&c) != front_crc(front, n);
 }
 
+/* The first n bytes, a multiple of 4096 as O_DIRECT wants it. */
+static int
+read_first(int fd, uint8_t *p, size_t n)
+{
+	const ssize_t got = epd_file_pread(fd, p, n, 0);
+
+	return got < 0 ? (int)got : (size_t)got != n ? EPD_ECORRUPT : 0;
+}
+
 static int
 read_front(struct epd_pack *p, int fd)
 {
-	uint8_t head[EPD_PACK_HEAD], *front;
+	size_t have = LOOK;
+	uint8_t *front;
 	struct stat st;
-	ssize_t n;
 	int rc;
 
 	if (fstat(fd, &st))
 		return -errno;
-	n = epd_file_pread(fd, head, sizeof head, 0);
-	if (n < 0)
-		return (int)n;
-	if (n != sizeof head)
+	if (!S_ISREG(st.st_mode) || st.st_size < EPD_PACK_ALIGN)
 		return EPD_ECORRUPT;
-	rc = head_unpack(p, head, (uint64_t)st.st_size);
-	if (rc)
-		return rc;
-	if (!(front = epd_calloc(1, (size_t)p->first)))
+	if (st.st_size < LOOK)
+		have = (size_t)st.st_size / EPD_PACK_ALIGN * EPD_PACK_ALIGN;
+	if (!(front = epd_alloc_aligned(EPD_PACK_ALIGN, have)))
 		return -ENOMEM;
-	n = epd_file_pread(fd, front, (size_t)p->first, 0);
-	rc = n < 0 ? (int)n : (uint64_t)n != p->first ||
-	    crc_differs(front, p->first) ? EPD_ECORRUPT : table_unpack(p, front);
+	rc = read_first(fd, front, have);
+	if (rc == 0)
+		rc = head_unpack(p, front, (uint64_t)st.st_size);
+	if (rc == 0 && p->first > have) {
+		epd_free(front);
+		front = epd_alloc_aligned(EPD_PACK_ALIGN, (size_t)p->first);
+		rc = front ? read_first(fd, front, (size_t)p->first) : -ENOMEM;
+	}
+	if (rc == 0)
+		rc = crc_differs(front, p->first) ? EPD_ECORRUPT :
+		    table_unpack(p, front);
 	epd_free(front);
 	return rc;
 }
@@ -181,6 +208,15 @@ epd_pack_free(struct epd_pack *p)
 	epd_free(p->entry);
 	epd_free(p->manifest);
 	*p = (struct epd_pack){ .n = 0 };
+}
+
+int
+epd_pack_is(const struct epd_pack *p, const struct epd_lot *lot)
+{
+	return p->given == !!lot->given && p->shape.kind == lot->shape.kind &&
+	    p->shape.type == lot->shape.type &&
+	    p->shape.tokens == lot->shape.tokens &&
+	    p->shape.bytes == lot->shape.bytes;
 }
 
 const struct epd_pack_entry *

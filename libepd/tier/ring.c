@@ -1,10 +1,11 @@
 /*
  * ring.c - slots and their moves.
  *
- * 1. A buffer is the kernel's from start to done, and close waits for all.
+ * 1. Memory is the kernel's from start to done, and close waits for all.
  * 2. A move that falls short goes on where it stopped, until the file ends.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #ifdef EPD_WITH_URING
@@ -18,17 +19,20 @@
 
 struct slot {
 	int fd, write, busy;
-	size_t n, moved;
-	uint64_t at, from_ns, ns;
+	unsigned among;			/* under way when it began, and it */
+	struct iovec part[EPD_RING_PARTS];
+	int parts, next;		/* next: not yet moved whole */
+	uint64_t at, moved, from_ns, ns;
 	int64_t rc;
 };
 
 struct epd_ring {
 	uint8_t *memory;
-	size_t bytes;			/* of a slot */
-	int slots, async;
+	size_t bytes;			/* of a slot's */
+	int slots;
 	struct slot slot[EPD_RING_SLOTS];
 #ifdef EPD_WITH_URING
+	int made, async;		/* a ring; and it takes more */
 	struct io_uring ring;
 #endif
 };
@@ -44,14 +48,15 @@ epd_ring_open(struct epd_ring **out, int slots, size_t bytes)
 	r->slots = slots < EPD_RING_SLOTS ? slots : EPD_RING_SLOTS;
 	r->bytes = (bytes + EPD_RING_ALIGN - 1) & ~(size_t)(EPD_RING_ALIGN - 1);
 	p = mmap(NULL, r->bytes * (size_t)r->slots, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED) {
 		epd_free(r);
 		return -ENOMEM;
 	}
 	r->memory = p;
 #ifdef EPD_WITH_URING
-	r->async = io_uring_queue_init(2 * EPD_RING_SLOTS, &r->ring, 0) == 0;
+	r->made = io_uring_queue_init(2 * EPD_RING_SLOTS, &r->ring, 0) == 0;
+	r->async = r->made;
 #endif
 	*out = r;
 	return 0;
@@ -74,48 +79,73 @@ ended(struct slot *s, int64_t rc)
 {
 	s->busy = 0;
 	s->rc = rc < 0 ? rc : (int64_t)s->moved;
-	s->ns = epd_clock_boot_ns() - s->from_ns;
+	s->ns = (epd_clock_boot_ns() - s->from_ns) / s->among;
 }
 
-/* All of it now. */
+/* So many bytes more have moved. */
 static void
-move_now(struct epd_ring *r, int i)
+advance(struct slot *s, size_t n)
 {
-	struct slot *s = r->slot + i;
-	uint8_t *p = epd_ring_buffer(r, i);
-	int64_t rc = s->write ?
-	    epd_file_pwrite(s->fd, p + s->moved, s->n - s->moved,
-	    s->at + s->moved) :
-	    epd_file_pread(s->fd, p + s->moved, s->n - s->moved,
-	    s->at + s->moved);
+	s->moved += n;
+	while (n) {
+		struct iovec *v = s->part + s->next;
+		const size_t step = n < v->iov_len ? n : v->iov_len;
 
-	if (rc >= 0)
-		s->moved = s->write ? s->n : s->moved + (size_t)rc;
-	ended(s, rc < 0 ? rc : 0);
+		v->iov_base = (uint8_t *)v->iov_base + step;
+		v->iov_len -= step;
+		s->next += !v->iov_len;
+		n -= step;
+	}
+}
+
+/* All that is left, now. */
+static void
+move_now(struct slot *s)
+{
+	int64_t rc = 0;
+
+	while (s->next < s->parts) {
+		struct iovec v = s->part[s->next];
+		const uint64_t at = s->at + s->moved;
+
+		rc = s->write ?
+		    epd_file_pwrite(s->fd, v.iov_base, v.iov_len, at) :
+		    epd_file_pread(s->fd, v.iov_base, v.iov_len, at);
+		if (rc < 0)
+			break;
+		advance(s, s->write ? v.iov_len : (size_t)rc);
+		if (!s->write && (size_t)rc < v.iov_len)
+			break;
+	}
+	ended(s, rc);
 }
 
 #ifdef EPD_WITH_URING
+/*
+ * Whether the kernel has it.  What it would not take stays in the ring, where it must
+ * not be taken later: no more goes that way.
+ */
 static int
 submit(struct epd_ring *r, int i)
 {
 	struct slot *s = r->slot + i;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
-	uint8_t *p = (uint8_t *)epd_ring_buffer(r, i) + s->moved;
 	int rc;
 
 	if (!sqe)
-		return -EAGAIN;
+		return 0;
 	if (s->write)
-		io_uring_prep_write(sqe, s->fd, p, (unsigned)(s->n - s->moved),
-		    s->at + s->moved);
+		io_uring_prep_writev(sqe, s->fd, s->part + s->next,
+		    (unsigned)(s->parts - s->next), s->at + s->moved);
 	else
-		io_uring_prep_read(sqe, s->fd, p, (unsigned)(s->n - s->moved),
-		    s->at + s->moved);
+		io_uring_prep_readv(sqe, s->fd, s->part + s->next,
+		    (unsigned)(s->parts - s->next), s->at + s->moved);
 	io_uring_sqe_set_data64(sqe, (unsigned)i);
 	do
 		rc = io_uring_submit(&r->ring);
-	while (rc == -EINTR || rc == -EAGAIN || rc == -EBUSY);
-	return rc < 0 ? rc : 0;
+	while (rc == -EINTR);
+	r->async = rc > 0;
+	return r->async;
 }
 
 static void
@@ -124,53 +154,67 @@ completed(struct epd_ring *r, int i, int res)
 	struct slot *s = r->slot + i;
 
 	if (res > 0)
-		s->moved += (size_t)res;
+		advance(s, (size_t)res);
 	else if (res < 0 && res != -EINTR && res != -EAGAIN)
 		ended(s, res);
 	else if (!res)
 		ended(s, s->write ? -ENOSPC : 0);
 	if (!s->busy)
 		return;
-	if (s->moved == s->n)
+	if (s->next == s->parts)
 		ended(s, 0);
-	else if (submit(r, i))
-		move_now(r, i);
+	else if (!r->async || !submit(r, i))
+		move_now(s);
 }
 
-/* Till that slot's is done; others' that come first are taken note of. */
-static void
-await(struct epd_ring *r, int slot)
+/* One that is done; 0 if there is none, or none was waited for. */
+static int
+reap(struct epd_ring *r, int wait)
 {
-	while (r->slot[slot].busy) {
-		struct io_uring_cqe *cqe;
-		int rc = io_uring_wait_cqe(&r->ring, &cqe), i, res;
+	struct io_uring_cqe *cqe = NULL;
+	int rc = wait ? io_uring_wait_cqe(&r->ring, &cqe) :
+	    io_uring_peek_cqe(&r->ring, &cqe), i, res;
 
-		if (rc)
-			continue;	/* interrupted; the memory is the kernel's yet */
-		i = (int)io_uring_cqe_get_data64(cqe);
-		res = cqe->res;
-		io_uring_cqe_seen(&r->ring, cqe);
-		completed(r, i, res);
-	}
+	if (rc || !cqe)
+		return 0;	/* interrupted; the memory is the kernel's yet */
+	i = (int)io_uring_cqe_get_data64(cqe);
+	res = cqe->res;
+	io_uring_cqe_seen(&r->ring, cqe);
+	completed(r, i, res);
+	return 1;
 }
 #endif
 
 int
-epd_ring_start(struct epd_ring *r, int slot, int fd, int write, size_t n,
-    uint64_t at)
+epd_ring_start(struct epd_ring *r, int slot, int fd, int write,
+    const struct iovec *part, int parts, uint64_t at)
 {
 	struct slot *s = r->slot + slot;
 
-	if (n > r->bytes || s->busy)
+	if (parts < 1 || parts > EPD_RING_PARTS || s->busy)
 		return -EINVAL;
-	*s = (struct slot){ .fd = fd, .write = write, .busy = 1, .n = n,
-		.at = at, .from_ns = epd_clock_boot_ns() };
+	*s = (struct slot){ .fd = fd, .write = write, .busy = 1,
+		.parts = parts, .at = at, .from_ns = epd_clock_boot_ns() };
+	memcpy(s->part, part, (size_t)parts * sizeof *part);
+	for (int i = 0; i < r->slots; i++)
+		s->among += (unsigned)r->slot[i].busy;
 #ifdef EPD_WITH_URING
-	if (r->async && submit(r, slot) == 0)
+	if (r->async && submit(r, slot))
 		return 0;
 #endif
-	move_now(r, slot);
+	move_now(s);
 	return 0;
+}
+
+void
+epd_ring_look(struct epd_ring *r)
+{
+#ifdef EPD_WITH_URING
+	while (r->made && reap(r, 0))
+		;
+#else
+	(void)r;
+#endif
 }
 
 int64_t
@@ -180,7 +224,8 @@ epd_ring_done(struct epd_ring *r, int slot, uint64_t *ns)
 	int64_t rc;
 
 #ifdef EPD_WITH_URING
-	await(r, slot);
+	while (s->busy)
+		(void)reap(r, 1);
 #endif
 	rc = s->rc;
 	if (ns)
@@ -197,7 +242,7 @@ epd_ring_close(struct epd_ring *r)
 	for (int i = 0; i < r->slots; i++)
 		(void)epd_ring_done(r, i, NULL);
 #ifdef EPD_WITH_URING
-	if (r->async)
+	if (r->made)
 		io_uring_queue_exit(&r->ring);
 #endif
 	munmap(r->memory, r->bytes * (size_t)r->slots);

@@ -8,7 +8,7 @@
 ROUNDS = 5
 MID = $(B)/mid
 PEERS = $(B)/peers
-BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer tier_mooncake)
+BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer tier tier_mooncake again)
 BENCH_VENV = $(B)/bench-venv
 TOKENIZER = tests/data/qwen3-tokenizer/tokenizer.json.zst
 
@@ -18,7 +18,7 @@ $(B)/bench/kern: TESTLIBS += -ldnnl
 endif
 
 define BENCH_RUN
-@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev iperf3 curl
+@tests/bench/deps.sh python3 python3-venv zstd libdnnl-dev iperf3 curl fio
 @$(MAKE) --no-print-directory -j$(JOBS) bench-build
 @tests/bench/bench.py --build $(B) --mid $(MID) --peers $(PEERS) \
     --rounds $(ROUNDS) --out $(B)/bench.jsonl

@@ -22,13 +22,14 @@ import mount   # noqa: E402
 import plan    # noqa: E402
 import start   # noqa: E402
 import state   # noqa: E402
+import tier  # noqa: E402
 import transfer  # noqa: E402
 from harness import Bench  # noqa: E402
 
 GROUPS = dict(engine=engine.FIGURES, start=start.FIGURES,
               state=state.FIGURES, plan=plan.FIGURES,
               transfer=transfer.FIGURES, mount=mount.FIGURES,
-              mooncake=mooncake.FIGURES)
+              tier=tier.FIGURES, mooncake=mooncake.FIGURES)
 
 
 def chosen(names):

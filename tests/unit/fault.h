@@ -179,6 +179,13 @@ unlinkat(int dirfd, const char *path, int flags)
 }
 
 int
+fallocate(int fd, int mode, off_t off, off_t n)
+{
+	FAULT("fallocate", -1);
+	return (int)syscall(SYS_fallocate, fd, mode, off, n);
+}
+
+int
 posix_fallocate(int fd, off_t off, off_t n)
 {
 	FAULT("posix_fallocate", fault.err);

@@ -39,6 +39,7 @@ rest_begin(struct kit *k)
 	k->alone = 1;
 	snprintf(k->config.tier_nvme_dir, sizeof k->config.tier_nvme_dir,
 	    "%s/disk", k->path);
+	strcpy(k->config.tier_restore, "always");
 	if (!rest_shared)
 		rest_shared = mmap(NULL, sizeof *rest_shared, PROT_READ |
 		    PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
