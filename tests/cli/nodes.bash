@@ -50,7 +50,7 @@ configure() {
 	  backend: etcd
 	  endpoints: http://10.98.0.1:2379
 	  node: $n
-	  lease_ms: 2000
+	  lease_ms: ${lease_ms:-2000}
 	  timeout_ms: 500
 	Y
 	[ $# -eq 0 ] || printf '  %s\n' "$@" >>"$n.yaml"

@@ -178,6 +178,140 @@ three() {
 	[ "$(jq -r .node <<<"$output")" = 'Bär-7 of.the_lab' ]
 }
 
+@test "every way a hint can be stale: the same answer, counted" {
+	lease_ms=60000
+	three
+	# What the state was is released, and its pages are gone.
+	on a epd-state release w1/s1 >/dev/null
+	on a epd-state gc >/dev/null
+	asked_anew
+	# A node whose memory was lost tells of what it has not.
+	lose a
+	asked_anew
+	# At its address another store serves, of whom the directory knows nothing.
+	cut_off a
+	printf 'page: { memory_dir: %s }\n' "$PWD/memory-a" >d.yaml
+	EPD_STORE=$PWD/d EPD_CONFIG=$PWD/d.yaml ip netns exec "$stem-a" epd-serve \
+		--role data --listen "${at[a]}" --key-file key >d.address 2>d.err 7>&- 8>&- &
+	pid[d]=$!
+	till 50 test -s d.address
+	asked_anew
+	# The one who has them has them damaged: they are computed.
+	for run in $(find memory-b -path '*/w/*' -type f -size +100k); do
+		chmod u+w "$run"
+		printf '\377\376' | dd of="$run" bs=1 seek=$(($(stat -c %s "$run") / 2)) \
+			conv=notrunc status=none
+	done
+	lose c
+	before=$(counted c state_pages_recomputed)
+	[ "$(text c w1/s1)" = "$want" ]
+	[ "$(counted c state_pages_recomputed)" -gt "$before" ]
+}
+
+# c's pages are lost, come from b, and what was told that did not hold is counted.
+asked_anew() {
+	local stale computed
+	lose c
+	stale=$(counted c directory_stale_hints)
+	computed=$(counted c state_pages_recomputed)
+	[ "$(text c w1/s1)" = "$want" ]
+	[ "$(counted c directory_stale_hints)" -gt "$stale" ]
+	[ "$(counted c state_pages_recomputed)" -eq "$computed" ]
+}
+
+@test "no answer is older than the bound, on a machine with another clock too" {
+	nodes a b c
+	up a
+	up b
+	# The clock that c counts by is days ahead.
+	unshare --time --boottime 200000 true 2>/dev/null || skip 'no namespaces of time here'
+	ahead='unshare --time --boottime 200000 --monotonic 100000'
+	EPD_STORE=$PWD/c EPD_CONFIG=$PWD/c.yaml ip netns exec "$stem-c" $ahead epd-serve \
+		--role data --listen "${at[c]}" --key-file key >c.address 2>c.err 7>&- 8>&- &
+	pid[c]=$!
+	till 50 test -s c.address
+	on a epd-prefill -w w1 -p "$(seq -s' ' 40)" >/dev/null
+	want=$(text a w1/s1)
+	on b epd-fork --from a w1/s1 >/dev/null
+	on c $ahead epd-fork --from a w1/s1 >/dev/null
+	end=$((SECONDS + 4))
+	(
+		while [ $SECONDS -lt $end ]; do
+			t=$(on a epd-prefill -w w1 -p "$RANDOM $RANDOM $(seq -s' ' 30)")
+			on a epd-state release "$t"
+		done
+	) >/dev/null &
+	maker=$!
+	while [ $SECONDS -lt $end ]; do
+		lose b
+		lose c
+		[ "$(text b w1/s1)" = "$want" ]
+		u=$(on c $ahead epd-fork w1/s1)
+		[ "$(on c $ahead epd-decode -n 8 --ignore-eos -j "$u" |
+			jq -c 'select(.id != null) | [.id, .logprob]')" = "$want" ]
+	done
+	wait $maker
+	for n in b c; do
+		[ "$(counted $n directory_hits)" -gt 3 ]
+		counted $n directory_staleness_max_ms | awk '{ exit !($1 > 0 && $1 < 500) }'
+		[ "$(counted $n state_pages_recomputed)" -eq 0 ]
+	done
+}
+
+# killed NODE COMMAND ...: begun there, and killed at some moment.
+killed() {
+	local n=$1 p
+	shift
+	EPD_STORE=$PWD/$n EPD_CONFIG=$PWD/$n.yaml ip netns exec "$stem-$n" "$@" \
+		>/dev/null 2>&1 7>&- 8>&- &
+	p=$!
+	sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
+	kill -9 $p 2>/dev/null || true
+	wait $p || true
+}
+
+@test "workers killed mid-way: what comes next goes on, and nothing is left" {
+	three
+	printf 'tier: { nvme_dir: %s }\n' "$PWD/disk-c" >>c.yaml
+	for i in $(seq 24); do
+		u=$(on c epd-fork w1/s1)
+		case $((i % 6)) in
+		0) killed c epd-decode -n 200 --ignore-eos "$u" ;;
+		1) killed c epd-prefill -p "$(seq -s' ' 60)" "$u" ;;
+		2) killed c epd-offload -t nvme "$u" ;;
+		3)
+			lose c
+			killed c epd-restore w1/s1
+			;;
+		4)
+			lose c
+			killed c epd-decode -n 1 "$u"
+			;;
+		5) killed c epd-fork --from b w1/s1 ;;
+		esac
+		[ "$(text c w1/s1)" = "$want" ]
+		on c epd-state release "$u" >/dev/null || on c epd-state abort "$u" >/dev/null
+	done
+	[ "$(counted c state_pages_recomputed)" -eq 0 ]
+	sleep 1.1
+	for n in a b c; do
+		on $n epd-state gc >/dev/null
+		on $n epd-state gc >/dev/null
+		[ -z "$(find $n memory-$n -name '.tmp.*')" ]
+	done
+	# The picture and its feature are gone everywhere, and the pages: it is said.
+	cut_off a
+	cut_off b
+	for n in a b c; do rm -rf $n/features/*; done
+	lose c
+	rm -rf disk-c
+	run --separate-stderr on c epd-decode -n 1 "$(on c epd-fork w1/s1)"
+	[ "$status" -eq 5 ]
+	[ -z "$output" ]
+	[[ $stderr == *image* || $stderr == *picture* ]]
+	on c epd-state check
+}
+
 # Two nodes of one store, a folder that both machines have.
 shared() {
 	nodes a b "$@"
