@@ -29,7 +29,8 @@ int epd_where_node(struct epd_store *s, const char *text,
 
 /*
  * Pages of a lot from whoever has them: into out[i] where had[i] is 0, of which it is
- * then set.  How many; *given is set if who sent some is not trusted.
+ * then set.  How many; *given is set if who sent some is not trusted.  Without trust
+ * (transfer.trust_peers) only those of a state that came from a peer are asked for.
  */
 long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, void *const *out, uint8_t *had, int *given);
