@@ -45,6 +45,7 @@ configure() {
 	mkdir -p "memory-$n"
 	cat >"$n.yaml" <<-Y
 	page: { memory_dir: $PWD/memory-$n }
+	tier: { restore: always }
 	transfer: { key_file: $PWD/key, timeout_ms: ${timeout_ms:-10000} }
 	directory:
 	  backend: etcd
