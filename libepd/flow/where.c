@@ -38,6 +38,19 @@ epd_store_dir(struct epd_store *s)
 	return s->dir;
 }
 
+int
+epd_where_is_left(const struct epd_store *s)
+{
+	return epd_clock_boot_ns() < s->dir_left_ns;
+}
+
+void
+epd_where_leave(struct epd_store *s, struct epd_dir *d)
+{
+	if (epd_dir_is_away(d))
+		s->dir_left_ns = epd_clock_boot_ns() + LEFT_NS;
+}
+
 static uint64_t
 soon(const struct epd_store *s)
 {
@@ -282,15 +295,25 @@ is_root(void *arg, const struct epd_version *v)
 static void
 by_owner(struct hunt *h, struct epd_dir *d)
 {
-	struct root x = { .h = h };
 	struct epd_node_info node;
 	uint64_t term;
 
-	if (epd_shard_runs(h->w->shard, is_root, &x) < 0 || !*h->from)
-		return;
-	if (epd_dir_owner(d, h->origin, &node, &term, asked_by(h->s),
-	    NULL) == 1)
+	if (*h->from && epd_dir_owner(d, h->origin, &node, &term,
+	    asked_by(h->s), NULL) == 1)
 		(void)try_node(h, node.address, node.uuid, 1);
+}
+
+/*
+ * A sum is no signature: of what was computed here it would not do, so who is not
+ * trusted is asked only for what is a peer's anyway.
+ */
+static int
+is_peers(struct hunt *h)
+{
+	struct root x = { .h = h };
+
+	(void)epd_shard_runs(h->w->shard, is_root, &x);
+	return h->lot->given || *h->from || h->s->config.trust_peers;
 }
 
 long
@@ -303,10 +326,7 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
 
 	if (!d || w->runs < 0 || !w->shard ||
-	    epd_clock_boot_ns() < s->dir_left_ns)
-		return 0;
-	/* A sum is no signature: of what was computed here it would not do. */
-	if (!lot->given && !s->config.trust_peers)
+	    epd_where_is_left(s) || !is_peers(&h))
 		return 0;
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];
@@ -315,8 +335,7 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		by_hints(&h, d, 1);
 	if (h.left && !epd_dir_is_away(d))
 		by_owner(&h, d);
-	if (epd_dir_is_away(d))
-		s->dir_left_ns = epd_clock_boot_ns() + LEFT_NS;
+	epd_where_leave(s, d);
 	*given |= h.given;
 	return h.came;
 }

@@ -19,6 +19,10 @@
  */
 struct epd_dir *epd_store_dir(struct epd_store *s);
 
+/* Whether it was away a moment ago, and is not asked now; and that this is noted. */
+int epd_where_is_left(const struct epd_store *s);
+void epd_where_leave(struct epd_store *s, struct epd_dir *d);
+
 /*
  * What a person wrote for a peer: an address as it is, "NODE" as the directory has it.
  * Fails: EPD_ENOTHING (no such node lives, as far as can be told), EPD_EUSAGE (neither, and

@@ -46,10 +46,13 @@ epd_where_feature(struct epd_store *s, const struct epd_name *fp)
 	char key[2 * EPD_NAME + 1];
 
 	epd_hex_format(key, fp->b, EPD_NAME);
-	for (int again = 0; d && again < 2; again++) {
+	for (int again = 0; d && again < 2 && !epd_where_is_left(s); again++) {
+		/* The question has its own time-out. */
 		int n = epd_dir_find(d, EPD_HINT_FEATURE, key, again, hint,
-		    HINTS, epd_clock_boot_ns() + MS *
+		    HINTS, epd_clock_boot_ns() + 2 * MS *
 		    (uint64_t)s->config.directory_timeout_ms, NULL);
+
+		epd_where_leave(s, d);
 
 		for (int i = 0; i < n; i++) {
 			if (try_node(s, hint + i, fp, end_ns) == 0)

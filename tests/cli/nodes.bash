@@ -127,6 +127,11 @@ has_hints() {
 	[ "$(hints "$1")" -gt 0 ]
 }
 
+# Whether so many workflows, or more, have an owner.
+owned() {
+	[ "$(keys | grep -c /shards/)" -ge "$1" ]
+}
+
 uuid() {
 	sed -n 's/^uuid //p' "$1/store"
 }

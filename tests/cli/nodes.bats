@@ -24,6 +24,7 @@ three() {
 	[ "$(on b epd-fork --from a w1/s1)" = w1/s1 ]
 	[ "$(on c epd-fork --from b w1/s1)" = w1/s1 ]
 	till 50 has_hints b
+	till 50 owned 3
 	[ -n "$want" ]
 }
 
@@ -92,6 +93,7 @@ three() {
 	sed -i 's/^transfer: {/transfer: { prefetch: none,/' b.yaml
 	on a epd-prefill -i "$pictures/008_0.jpg" -p "$(seq -s' ' 40) What?" >/dev/null
 	want=$(text a w1/s1)
+	till 50 has_hints a
 	run --separate-stderr on b epd-fork -j -v --from a w1/s1
 	[ "$status" -eq 0 ]
 	[ "$(jq .pages_copied <<<"$output")" -eq 0 ]
@@ -182,7 +184,7 @@ three() {
 	lease_ms=60000
 	three
 	# What the state was is released, and its pages are gone.
-	on a epd-state release w1/s1 >/dev/null
+	for s in w1/s1 w1/s2; do on a epd-state release $s >/dev/null; done
 	on a epd-state gc >/dev/null
 	asked_anew
 	# A node whose memory was lost tells of what it has not.
@@ -433,8 +435,10 @@ owned_by() {
 		run --separate-stderr text c w1/s1 -v
 		[ "$output" = "$want" ]
 		[ "$(grep -c 'the directory is away, this node goes on alone' <<<"$stderr")" -eq 1 ]
-		[ "$(counted c directory_times_away)" -eq $((away + 1)) ]
-		[ "$(counted c directory_lookups)" -eq $((looked + 1)) ]
+		# Who reads ahead asks for himself.
+		asked=$(($(counted c directory_lookups) - looked))
+		[ "$asked" -ge 1 ] && [ "$asked" -le 2 ]
+		[ "$(counted c directory_times_away)" -eq $((away + asked)) ]
 		run -3 --separate-stderr on c epd-fork --from a w1/s1
 		[[ $stderr == *'a: the directory cannot be asked for it'* ]]
 		# By its address a peer is reached all the same.
@@ -449,6 +453,7 @@ owned_by() {
 		till 150 eval 'keys | grep -q "hints/state/$made/"'
 		till 100 eval '[ "$(grep -c "there again" c.err)" -ge 1 ]'
 		till 100 has_hints a
+		till 100 owned 3
 		lose c
 		before=$(counted c state_pages_recomputed)
 		[ "$(text c w1/s1)" = "$want" ]
