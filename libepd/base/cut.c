@@ -31,8 +31,9 @@ on_bus(int sig, siginfo_t *info, void *context)
 		errno = no;
 		return;
 	}
-	/* Not that: it comes again, and ends the process. */
+	/* Not that: it ends the process, as ever. */
 	signal(sig, SIG_DFL);
+	raise(sig);
 }
 
 int

@@ -105,12 +105,13 @@ utter_cut() {
 	epd-state rm "$b" && echo "$all"
 }
 
-# cut VERB THING WAY NTH
+# cut VERB THING WAY NTH [CALLS [PATH]]
 cut() {
 	local rc=0 pid had
 	rm -rf store memory disk weights
 	cp -a base/. .
-	env EPD_FAULT_CALL=any,read,pread EPD_FAULT_NTH="$4" EPD_FAULT_DO=STOP \
+	env EPD_FAULT_CALL="${5:-any,read,pread}" EPD_FAULT_NTH="$4" \
+		EPD_FAULT_DO=STOP ${6:+"EPD_FAULT_PATH=$6"} \
 		LD_PRELOAD="$shim" "${v[@]}" >out 2>err </dev/null 9>&- &
 	pid=$!
 	stopped $pid
@@ -151,6 +152,20 @@ after_cut() {
 			do_encode >out2 || return
 	fi
 	epd-state gc && balanced
+}
+
+# Where the run is mapped and being computed with: a token is noted, room is made.
+held() {
+	local way nth
+	for way in $ways; do
+		case $1 in
+		decode|wake) for nth in 1 4 6; do
+				cut "$1" run "$way" $nth write,pwrite draft || return
+			done ;;
+		turn) cut "$1" run "$way" 1 fallocate || return ;;
+		restore) cut "$1" pack "$way" 1 fallocate || return ;;
+		esac
+	done
 }
 
 # cuts VERB THING WAY ...: these ways, each at a call of its own.

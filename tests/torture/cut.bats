@@ -15,6 +15,7 @@ all() {
 	mkfifo room
 	exec 9<>room
 	begin_cut "$1"
+	held "$1"
 	turn=0
 	for ((i = 0; i < ${EPD_ROUNDS:-6}; i++)); do
 		for thing in $things; do
