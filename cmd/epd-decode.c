@@ -404,11 +404,30 @@ listen(struct decode *x, struct epd_store *s, char **operand, int n)
 	}
 }
 
+/* While the model is opened the pages of what rests come. */
+static struct epd_ahead *
+prefetch(struct decode *x, struct epd_store *s)
+{
+	struct epd_ref *ref = calloc((size_t)x->voices + 1, sizeof *ref);
+	struct epd_store_options o;
+	struct epd_ahead *a;
+
+	if (!ref)
+		return NULL;
+	for (int i = 0; i < x->voices; i++)
+		ref[i] = x->voice[i].ref;
+	cli_store_options(&x->cli, &o);
+	a = epd_ahead_begin(s, &o, ref, x->voices);
+	free(ref);
+	return a;
+}
+
 int
 main(int argc, char **argv)
 {
 	static struct decode x;
 	struct cli *c = &x.cli;
+	struct epd_ahead *ahead;
 	struct epd_store *s;
 	int first, n;
 	char **operand;
@@ -431,7 +450,9 @@ main(int argc, char **argv)
 	if (c->verbose && x.d.has_temp && x.d.sampler.temp > 0)
 		cli_say(c, "%s: seed %llu", command.name,
 		    (unsigned long long)x.d.sampler.seed);
+	ahead = prefetch(&x, s);
 	run(&x, s);
+	epd_ahead_end(ahead);
 	for (int i = 0; i < x.voices; i++) {
 		epd_buf_free(&x.voice[i].text);
 		epd_free(x.voice[i].model);

@@ -6,6 +6,7 @@
 #include "cmd/nodes.h"
 #include "transport/transport.h"
 
+#define REASON_OF "agent_branch"
 enum { REPLACE = CLI_OWN, REASON, TTL, EXPECT, FROM };
 
 static const struct cli_option options[] = {
@@ -194,7 +195,7 @@ from_peer(struct fork *x, char **operand, int n)
 	int rc;
 
 	if (f->branches > 1 || f->replace || f->has_seed || f->ttl_ms ||
-	    f->expect)
+	    f->expect || strcmp(f->reason, REASON_OF))
 		cli_usage(c, "--from: one branch each, and with -w alone");
 	cli_config(c);
 	c->transports = epd_transports();
@@ -220,7 +221,7 @@ main(int argc, char **argv)
 	int first, n;
 
 	x.ask = (struct epd_fork_request){
-		.branches = 1, .reason = "agent_branch",
+		.branches = 1, .reason = REASON_OF,
 	};
 	first = cli_begin(c, &command, &x, argc, argv);
 	operand = cli_operands(c, argc, argv, first, &n);

@@ -386,6 +386,8 @@ prefill(struct request *r, struct epd_store *s, struct epd_session *session,
 static void
 run(struct request *r, struct epd_store *s)
 {
+	struct epd_store_options o;
+	struct epd_ahead *ahead = NULL;
 	struct cli *c = &r->cli;
 	struct epd_session *session = NULL;
 	struct epd_prefilled done;
@@ -398,6 +400,10 @@ run(struct request *r, struct epd_store *s)
 	if (r->state.state && !c->model)
 		rc = epd_flow_model_of(s, &r->state, &own, &why);
 	if (rc == 0) {
+		if (r->state.state) {
+			cli_store_options(c, &o);
+			ahead = epd_ahead_begin(s, &o, &r->state, 1);
+		}
 		model = own ? NULL : cli_model(c);
 		rc = cli_session(c, s, own ? own : model, &r->state,
 		    r->state.state != 0, &session, &why);
@@ -413,6 +419,7 @@ run(struct request *r, struct epd_store *s)
 	} else {
 		print(c, &done);
 	}
+	epd_ahead_end(ahead);
 	epd_session_close(session);
 	epd_free(own);
 }

@@ -6,7 +6,8 @@
 #include "transport/transport.h"
 
 enum {
-	NAMES = CLI_OWN, TOKENS, TEXT, VERIFY, REASON, RESET, TOOL, TTL, DONE
+	NAMES = CLI_OWN, TOKENS, TEXT, VERIFY, REASON, RESET, TOOL, TTL, DONE,
+	QUICK
 };
 
 static void set(void *arg, int key, const char *value);
@@ -79,12 +80,15 @@ VERB(wait, "wait", "[-v] [--tool NAME [--ttl TIME] | --done] STATE ... | -",
     { TTL, "ttl", "TIME", "how long that may take, as far as is known: 90s, 15m" },
     { DONE, "done", NULL, "they wait no more" },
     { REASON, "reason", "TEXT", "kept in the log" },);
-VERB(check, "check", "[-jv] [WORKFLOW ... | -]",
+VERB(check, "check", "[-jqv] [--quick] [WORKFLOW ... | -]",
     "Prove every invariant that can be proven, of the workflows named or of "
-    "the whole store. Exit 5 if something is wrong.",);
+    "the whole store: every page in memory and in nvme is read. Exit 5 if "
+    "something is wrong.",
+    { QUICK, "quick", NULL, "of what lies in nvme look at what it says it is, and "
+	"read no pages" },);
 VERB_OF_ALL(gc, "gc", "[-jv]",
     "Reclaim what nobody needs: expired states and features, orphaned pages, "
-    "leftovers of processes that died, memory folders whose store is gone.",);
+    "leftovers of processes that died, folders of tiers whose store is gone.",);
 VERB_OF_ALL(metrics, "metrics", "[-j] [--reset]",
     "Show counters and gauges as Prometheus text.",
     { RESET, "reset", NULL, "set the counters to zero instead" },);
@@ -131,6 +135,7 @@ set(void *arg, int key, const char *value)
 	case TOOL: a->tool = value; break;
 	case TTL: a->ttl_ms = cli_duration(a->cli, "--ttl", value); break;
 	case DONE: a->done = 1; break;
+	case QUICK: a->quick = 1; break;
 	}
 }
 

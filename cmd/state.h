@@ -13,7 +13,7 @@ struct state_args {
 	int longer, features, names, tokens, text, verify, recursive, reset;
 	const char *prefix, *reason, *tool;
 	uint64_t ttl_ms;
-	int done;
+	int done, quick;
 };
 
 void state_ls(struct state_args *a);

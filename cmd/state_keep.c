@@ -98,18 +98,18 @@ litter(void *arg, enum epd_finding what, const char *text)
 {
 	const struct checker *x = arg;
 	struct cli *c = x->a->cli;
-	const int foreign = what == EPD_FOREIGN;
+	const char *const keys[] = { "fault", "litter", "foreign", "lost" };
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
 	if (!c->json) {
 		if (!c->quiet)
-			cli_say(c, "%s%s", text, foreign ||
-			    x->a->store->read_only ? "" : "; gc takes it");
+			cli_say(c, "%s%s", text, what == EPD_LITTER &&
+			    !x->a->store->read_only ? "; gc takes it" : "");
 		return;
 	}
 	cli_object(&w, &b);
-	epd_jw_str(&w, foreign ? "foreign" : "litter", text);
+	epd_jw_str(&w, keys[what], text);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
 }
@@ -124,11 +124,15 @@ s_of(uint64_t n)
 
 /* The seven invariants, and what each was proven on. */
 static void
-explain(struct cli *c, const struct epd_proof *p)
+explain(struct cli *c, const struct epd_proof *p, int quick)
 {
 	cli_say(c, "1 sealed pages: %llu page%s in %llu run%s, each with the "
 	    "bytes and the name that the log has of it", LLU(p->pages),
 	    s_of(p->pages), LLU(p->runs), s_of(p->runs));
+	if (p->packs)
+		cli_say(c, "  and %llu page%s in %llu pack%s in nvme%s",
+		    LLU(p->packed), s_of(p->packed), LLU(p->packs),
+		    s_of(p->packs), quick ? ", named so by their fronts" : "");
 	cli_say(c, "2 counts: %llu node%s, recounted from %llu version%s and "
 	    "%llu lease%s", LLU(p->nodes), s_of(p->nodes), LLU(p->versions),
 	    s_of(p->versions), LLU(p->leases), s_of(p->leases));
@@ -141,6 +145,9 @@ explain(struct cli *c, const struct epd_proof *p)
 	    "state's pages follow one another");
 	cli_say(c, "6 fall-back: %llu page%s not in memory, to be computed "
 	    "again on use", LLU(p->missing), s_of(p->missing));
+	if (p->lost)
+		cli_say(c, "  %llu page%s that a lower tier was to have and has "
+		    "not", LLU(p->lost), s_of(p->lost));
 	cli_say(c, "7 hand-offs: %llu %s, the undecided with their states "
 	    "pinned", LLU(p->handoffs), p->handoffs == 1 ? "half" : "halves");
 }
@@ -157,6 +164,9 @@ proof_json(struct epd_jw *w, const struct epd_proof *p)
 	epd_jw_uint(w, "runs", p->runs);
 	epd_jw_uint(w, "pages", p->pages);
 	epd_jw_uint(w, "pages_missing", p->missing);
+	epd_jw_uint(w, "nvme_runs", p->packs);
+	epd_jw_uint(w, "nvme_pages", p->packed);
+	epd_jw_uint(w, "pages_lost", p->lost);
 	epd_jw_uint(w, "litter", p->litter);
 	epd_jw_uint(w, "foreign", p->foreign);
 }
@@ -170,7 +180,7 @@ verdict(struct checker *x, int faults, const struct epd_proof *proof)
 	struct epd_jw w;
 
 	if (c->verbose) {
-		explain(c, proof);
+		explain(c, proof, x->a->quick);
 		cli_say(c, "%s: %d fault%s", what, faults,
 		    faults == 1 ? "" : "s");
 	}
@@ -189,7 +199,7 @@ check_one(void *arg, const char *workflow)
 {
 	struct state_args *a = arg;
 	struct checker x = { a, workflow };
-	const struct epd_findings f = { fault, litter, &x };
+	const struct epd_findings f = { fault, litter, &x, a->quick };
 	struct epd_proof proof = {0};
 	struct epd_why why = {0};
 	int rc = epd_flow_prove(a->store, workflow, &f, &proof, &why);
@@ -222,6 +232,23 @@ part(struct epd_buf *b, uint64_t n, const char *what, uint64_t bytes)
 	    s_of(n), cli_bytes(size, bytes));
 }
 
+/* What went from the tier on the disk. */
+static void
+tell_disk(struct cli *c, const struct epd_swept_disk *s)
+{
+	struct epd_buf b = {0};
+	char size[24];
+
+	part(&b, s->runs, "run", s->run_bytes);
+	if (s->evicted)
+		epd_buf_fmt(&b, ", %llu above the cap (%s)", LLU(s->evicted),
+		    cli_bytes(size, s->evicted_bytes));
+	part(&b, s->folders, "folder", s->folder_bytes);
+	part(&b, s->leftovers, "leftover", s->leftover_bytes);
+	cli_say(c, "nvme: %s", epd_buf_cstr(&b));
+	epd_buf_free(&b);
+}
+
 static void
 tell_swept(struct cli *c, const struct epd_swept *s)
 {
@@ -244,6 +271,13 @@ tell_swept(struct cli *c, const struct epd_swept *s)
 	if (s->checkpoints)
 		epd_buf_fmt(&b, ", %llu checkpoint%s written again",
 		    LLU(s->checkpoints), s_of(s->checkpoints));
+	if (s->offloads || s->restores)
+		epd_buf_fmt(&b, ", %llu offload%s rolled back, %llu restore%s "
+		    "ended", LLU(s->offloads), s_of(s->offloads),
+		    LLU(s->restores), s_of(s->restores));
+	if (s->rested || s->expected)
+		epd_buf_fmt(&b, ", %llu put to rest, %llu brought back",
+		    LLU(s->rested), LLU(s->expected));
 	epd_buf_fmt(&b, ", %llu hand-off%s settled, %.1f ms", LLU(s->handoffs),
 	    s_of(s->handoffs), (double)s->ns / 1e6);
 	cli_say(c, "%s", epd_buf_cstr(&b));
@@ -273,6 +307,19 @@ swept_json(struct cli *c, const struct epd_swept *s)
 	epd_jw_uint(&w, "log_tail_bytes", s->tail_bytes);
 	epd_jw_uint(&w, "checkpoints", s->checkpoints);
 	epd_jw_uint(&w, "handoffs", s->handoffs);
+	epd_jw_uint(&w, "offloads_rolled_back", s->offloads);
+	epd_jw_uint(&w, "restores_ended", s->restores);
+	epd_jw_uint(&w, "dead_leases", s->dead);
+	epd_jw_uint(&w, "rested", s->rested);
+	epd_jw_uint(&w, "expected", s->expected);
+	epd_jw_uint(&w, "nvme_runs", s->disk.runs);
+	epd_jw_uint(&w, "nvme_run_bytes", s->disk.run_bytes);
+	epd_jw_uint(&w, "nvme_evicted", s->disk.evicted);
+	epd_jw_uint(&w, "nvme_evicted_bytes", s->disk.evicted_bytes);
+	epd_jw_uint(&w, "nvme_folders", s->disk.folders);
+	epd_jw_uint(&w, "nvme_folder_bytes", s->disk.folder_bytes);
+	epd_jw_uint(&w, "nvme_leftovers", s->disk.leftovers);
+	epd_jw_uint(&w, "nvme_leftover_bytes", s->disk.leftover_bytes);
 	epd_jw_real(&w, "ms", (double)s->ns / 1e6);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
@@ -302,6 +349,8 @@ state_gc(struct state_args *a)
 	(void)epd_flow_sweep(a->store, &s, not_swept, c);
 	if (c->verbose)
 		tell_swept(c, &s);
+	if (c->verbose && a->store->disk)
+		tell_disk(c, &s.disk);
 	if (c->json)
 		swept_json(c, &s);
 }

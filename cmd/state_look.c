@@ -87,10 +87,13 @@ line_json(struct cli *c, const struct epd_state_line *l, const char *name)
 	epd_jw_str(&w, "state", name);
 	epd_jw_uint(&w, "version", l->versions);
 	epd_jw_str(&w, "status", l->status);
+	epd_jw_str(&w, "tier", *l->tier ? l->tier : NULL);
+	epd_jw_str(&w, "waits_for_tool", *l->tool ? l->tool : NULL);
 	epd_jw_uint(&w, "tokens", l->tokens);
 	epd_jw_uint(&w, "images", l->images);
 	epd_jw_uint(&w, "pages", l->pages);
 	epd_jw_uint(&w, "pages_missing", l->missing);
+	epd_jw_uint(&w, "pages_nvme", l->below);
 	epd_jw_uint(&w, "private_bytes", l->private_bytes);
 	epd_jw_uint(&w, "shared_bytes", l->shared_bytes);
 	epd_jw_uint(&w, "proportional_bytes", l->proportional_bytes);
@@ -114,11 +117,12 @@ line_long(struct lister *x, const struct epd_state_line *l, const char *name)
 
 	if (!x->headed++)
 		cli_line(c, "STATE            VERSION STATUS      TOKENS IMAGES"
-		    "  PAGES MISSING     MEMORY CHANGED");
+		    "  PAGES MISSING   NVME     MEMORY CHANGED");
 	snprintf(text, sizeof text, "%-16s %7u %-9s %8llu %6u %6llu %7llu "
-	    "%10s %s", name, l->versions, l->status,
+	    "%6llu %10s %s", name, l->versions, l->status,
 	    (unsigned long long)l->tokens, l->images,
 	    (unsigned long long)l->pages, (unsigned long long)l->missing,
+	    (unsigned long long)l->below,
 	    cli_bytes(bytes, l->proportional_bytes),
 	    state_time(time, l->changed_ms));
 	cli_line(c, text);

@@ -68,13 +68,14 @@ who(struct epd_buf *b, const struct epd_sight *v)
 	line(b, "expires: %s", state_time(when, l->ttl_deadline_ms));
 }
 
+/* more: a tier that is not asked may have what is not in sight. */
 static void
-holds(struct epd_buf *b, const struct epd_sight *v)
+holds(struct epd_buf *b, const struct epd_sight *v, int more)
 {
 	const struct epd_state_line *l = &v->line;
 	const struct epd_version *h = v->head;
 	long long delta = h->next_pos - (long long)l->tokens;
-	char bytes[24], shared[24], share[24];
+	char bytes[24], shared[24], share[24], nvme[40] = "";
 
 	line(b, "tokens: %llu, next position %lld, rope delta %lld",
 	    (unsigned long long)l->tokens, (long long)h->next_pos, delta);
@@ -83,9 +84,13 @@ holds(struct epd_buf *b, const struct epd_sight *v)
 	line(b, "pages: %llu of %u tokens, %s, %s each",
 	    (unsigned long long)l->pages, v->state->page_tokens, v->kv_dtype,
 	    cli_bytes(bytes, v->state->page_bytes));
-	line(b, "tiers: %llu in memory, %llu to be computed again",
-	    (unsigned long long)(l->pages - l->missing),
-	    (unsigned long long)l->missing);
+	if (l->below)
+		snprintf(nvme, sizeof nvme, "%llu in nvme, ",
+		    (unsigned long long)l->below);
+	line(b, "tiers: %llu in memory, %s%llu %sto be computed again",
+	    (unsigned long long)(l->pages - l->missing), nvme,
+	    (unsigned long long)(l->missing - l->below), more ?
+	    "in mooncake_store or " : "");
 	line(b, "memory: %s private, %s shared, %s its share",
 	    cli_bytes(bytes, l->private_bytes),
 	    cli_bytes(shared, l->shared_bytes),
@@ -151,9 +156,10 @@ static int
 summary(void *arg, const struct epd_sight *v)
 {
 	struct summary *x = arg;
+	const struct epd_config *c = &x->a->store->config;
 
 	who(&x->out, v);
-	holds(&x->out, v);
+	holds(&x->out, v, *c->tier_mooncake_url || *c->tier_mooncake_master);
 	features(x, v);
 	made_by(&x->out, v);
 	return x->out.failed ? -ENOMEM : 0;

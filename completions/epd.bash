@@ -40,6 +40,7 @@ _epd_options() {
 	'epd-state wait') echo "$_epd_house" --tool --ttl --done --reason ;;
 	'epd-state abort') echo "$_epd_house" --reason ;;
 	'epd-state metrics') echo "${_epd_house#--workflow }" --reset ;;
+	'epd-state check') echo "$_epd_house" --quick ;;
 	'epd-state gc') echo "${_epd_house#--workflow }" ;;
 	'epd-state '*) echo "$_epd_house" ;;
 	esac

@@ -189,14 +189,16 @@ static const char *const names[] = {
 };
 
 static void
-value(const struct epd_fs_page *p, const char *name, struct epd_buf *out)
+value(const struct epd_fs_page *p, const char *name, int rests,
+    struct epd_buf *out)
 {
 	if (!strcmp(name, "tokens"))
 		epd_buf_fmt(out, "%u", p->rows);
 	else if (!strcmp(name, "checksum"))
 		epd_buf_fmt(out, "%016llx", (unsigned long long)p->sum);
 	else if (!strcmp(name, "tier"))
-		epd_buf_str(out, p->in_memory ? "cpu" : "none");
+		epd_buf_str(out, p->in_memory ? "cpu" : rests ? "nvme" :
+		    "none");
 	else if (!strcmp(name, "layout"))
 		epd_buf_fmt(out, "%s [layers][kv_heads]{ K [%u/16][head_dim]"
 		    "[16], V [%u][head_dim] }", p->kv_dtype, p->page_tokens,
@@ -226,6 +228,9 @@ page_trouble(struct epd_fs *fs, const struct epd_fs_at *at,
 	if (rc == 0 && w->watch)
 		rc = epd_watch_pin(w->watch, p.node, p.k, &pin, why);
 	epd_pin_free(pin);
+	/* Opening it brings it back. */
+	if (rc == -ENODATA && fs->hands && epd_fs_page_rests(fs, w->name, &p))
+		rc = 0;
 	return rc;
 }
 
@@ -264,7 +269,7 @@ epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
 	struct epd_fs_workflow *w;
 	struct epd_fs_page p;
 	const size_t had = out->n;
-	int rc;
+	int rc, rests = 0;
 
 	/* Who asks for labels and lists of access once need not ask again. */
 	if (strncmp(name, "user.", 5))
@@ -278,10 +283,12 @@ epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
 		return -ENODATA;
 	pthread_mutex_lock(&fs->lock);
 	rc = epd_fs_page(fs, &at->id, &p, &w);
+	if (rc == 0 && !strcmp(name, "tier") && !p.in_memory)
+		rests = epd_fs_page_rests(fs, w->name, &p);
 	pthread_mutex_unlock(&fs->lock);
 	if (rc < 0)
 		return rc;
-	value(&p, name, out);
+	value(&p, name, rests, out);
 	return out->failed ? -ENOMEM : out->n > had ? 0 : -ENODATA;
 }
 

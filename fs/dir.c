@@ -307,7 +307,8 @@ epd_fs_list_pages(struct epd_fs *fs, const struct epd_fs_at *dir,
 	struct epd_name *name = NULL;
 	size_t n = 0;
 	char text[2 * EPD_NAME + 1];
-	int rc = epd_fs_page_names(fs, 0, &name, &n);
+	int rc = epd_fs_page_names(fs, EPD_TIER_NONE, &name,
+	    &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		at.id = name[i];
@@ -389,28 +390,43 @@ epd_fs_list_handoffs(struct epd_fs *fs, const struct epd_fs_at *dir,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Of the tiers the memory tier is there. */
-static const char tier[] = "cpu";
+static const enum epd_tier tiers[] = { EPD_TIER_CPU, EPD_TIER_NVME };
+enum { TIERS = sizeof tiers / sizeof *tiers };
+
+static int
+tier_at(struct epd_fs *fs, const struct epd_fs_at *dir, int i,
+    struct epd_fs_at *out)
+{
+	struct epd_tier_sight sight;
+	int rc = epd_view_tier(fs->store, tiers[i], 0, &sight);
+
+	*out = epd_fs_in(dir, EPD_FS_TIER);
+	out->index = (uint32_t)tiers[i];
+	return rc;
+}
 
 int
 epd_fs_find_tier(struct epd_fs *fs, const struct epd_fs_at *dir, const char *name,
     struct epd_fs_at *out)
 {
-	(void)fs;
-	if (strcmp(name, tier))
-		return -ENOENT;
-	*out = epd_fs_in(dir, EPD_FS_TIER);
-	return 0;
+	int i = 0;
+
+	while (i < TIERS && strcmp(epd_tier_name(tiers[i]), name))
+		i++;
+	return i < TIERS ? tier_at(fs, dir, i, out) : -ENOENT;
 }
 
 int
 epd_fs_list_tiers(struct epd_fs *fs, const struct epd_fs_at *dir,
     epd_fs_entry_fn *fn, void *arg)
 {
-	const struct epd_fs_at at = epd_fs_in(dir, EPD_FS_TIER);
+	struct epd_fs_at at;
+	int rc = 0;
 
-	(void)fs;
-	return fn(arg, tier, &at);
+	for (int i = 0; rc == 0 && i < TIERS; i++)
+		if (tier_at(fs, dir, i, &at) == 0)
+			rc = fn(arg, epd_tier_name(tiers[i]), &at);
+	return rc;
 }
 
 /* ---- sizes that need no text ---- */

@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "fs/attr.h"
-#include "fs/hands.h"
 #include "fs/text.h"
 #include "fs/tongue.h"
+#include "fs/verb.h"
 
 static int
 new_handle(struct epd_fs_handle **out, const struct epd_fs_at *at,
@@ -62,6 +62,34 @@ open_page(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
 	return rc;
 }
 
+int
+epd_fs_page_back(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_why *why)
+{
+	char name[EPD_WORKFLOW] = "";
+	struct epd_fs_workflow *w;
+	struct epd_fs_grip *g;
+	struct epd_fs_page p;
+	int rc;
+
+	if (!fs->hands)
+		return epd_why(why, -ENODATA, "the page is not in memory, and "
+		    "this mount brings none back: it is read-only");
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	if ((rc = epd_fs_page(fs, &at->id, &p, &w)) == 0)
+		memcpy(name, w->name, sizeof name);
+	pthread_mutex_unlock(&fs->lock);
+	if (rc < 0 || p.in_memory)
+		return rc;
+	if ((rc = epd_fs_grasp(fs->hands, &g, why)) < 0)
+		return rc;
+	rc = epd_flow_touch(g->store, name, p.node, p.k, why);
+	epd_fs_let_go(fs->hands, g);
+	return rc == EPD_ENOTHING ? epd_why(why, -ENODATA, "the page is in no "
+	    "tier; what computes on its state makes it again") : rc;
+}
+
 /* Streams and writers hold nothing; the rest is settled now. */
 static int
 settle(struct epd_fs_handle *h, struct epd_fs *fs, struct epd_why *why)
@@ -99,7 +127,7 @@ is_meant(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_why *why)
 
 int
 epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
-    const struct epd_fs_at *at, uint64_t ino, struct epd_why *why)
+    const struct epd_fs_at *at, uint64_t ino, int writes, struct epd_why *why)
 {
 	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
 	struct epd_fs_handle *h;
@@ -108,7 +136,7 @@ epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
 	if (rc < 0)
 		return rc;
 	h->fs = fs;
-	if (k->how & EPD_FS_WRITES) {
+	if (k->how & EPD_FS_WRITES && (writes || !k->text)) {
 		rc = epd_fs_talk_open(&h->talk, fs, at);
 	} else if (k->how & EPD_FS_ASIDE) {
 		rc = is_meant(fs, at, why);

@@ -22,16 +22,26 @@ struct epd_fs_handle {
 	struct epd_pin *pin;		/* a page */
 	int fd;				/* a blob, or -1 */
 	int backing;			/* the kernel's id of fd, or 0 */
-	struct epd_fs_talk *talk;	/* say, ctl */
+	struct epd_fs_talk *talk;	/* say, ctl, tier */
 	struct epd_fs_item *item;	/* a directory */
 	size_t items;
 	struct epd_buf names;
 	uint64_t seen;			/* of what grows: read up to here; atomic */
 };
 
-/* Open what at shows.  Takes the lock, but not over a text that is EPD_FS_ASIDE. */
+/*
+ * Open what at shows, to be written too if writes is set.  Takes the lock, but not over
+ * a text that is EPD_FS_ASIDE.  -ENODATA, of a page: it is not in memory.
+ */
 int epd_fs_handle_open(struct epd_fs_handle **out, struct epd_fs *fs,
-    const struct epd_fs_at *at, uint64_t ino, struct epd_why *why);
+    const struct epd_fs_at *at, uint64_t ino, int writes,
+    struct epd_why *why);
+/*
+ * Have a page in memory again from the tier it rests in.  Under no lock; it may take
+ * long.  -ENODATA: none has it, or the mount may not; as flow.
+ */
+int epd_fs_page_back(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_why *why);
 int epd_fs_handle_opendir(struct epd_fs_handle **out, struct epd_fs *fs,
     const struct epd_fs_at *at, uint64_t ino);
 void epd_fs_handle_close(struct epd_fs_handle *h);

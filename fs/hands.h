@@ -54,13 +54,14 @@ int epd_fs_rmdir(struct epd_fs *fs, const struct epd_fs_at *dir,
     const char *name);
 
 /*
- * An open say or ctl, which outlives the state it was opened on.
+ * An open say, ctl or tier, which outlives the state it was opened on.
  *
  * say: what is written until close is one user turn, 1 MiB at most (-EFBIG: then
  * none of it is said).  It reads as empty.
  * ctl: each line written is a verb, 64 KiB at most; its answer is there to be read
  * on the same descriptor, once, and answers come in order.  A verb that is refused
  * makes the write fail, and the answer is the sentence.
+ * tier: as ctl, but a line is a tier: the state is to be there.
  */
 struct epd_fs_talk;
 int epd_fs_talk_open(struct epd_fs_talk **out, struct epd_fs *fs,

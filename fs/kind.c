@@ -5,8 +5,8 @@
  *	workflows/W/			events log check leases
  *		handoffs/ID/		phase source target deadline decision
  *		states/sN/		state.json status version epoch reason ttl
- *					owner sampler text messages.json tokens
- *					parent say ctl
+ *					owner tier tool sampler text messages.json
+ *					tokens parent say ctl
  *			children/sM	forks/NAME/ (a state)
  *			pages/0000	features/0
  *			versions/K/	version.json text messages.json tokens
@@ -82,6 +82,9 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_REASON] = FILE_("reason", IN(STATE), 0, epd_fs_field, NULL),
 	[EPD_FS_TTL] = FILE_("ttl", IN(STATE), 0, epd_fs_field, NULL),
 	[EPD_FS_OWNER] = FILE_("owner", IN(STATE), 0, epd_fs_field, NULL),
+	[EPD_FS_REST] = { "tier", IN(STATE), S_IFREG | 0644, EPD_FS_WRITES,
+	    NULL, NULL, epd_fs_field, NULL },
+	[EPD_FS_TOOL] = FILE_("tool", IN(STATE), 0, epd_fs_field, NULL),
 	[EPD_FS_PARENT] = LINK("parent", IN(STATE), EPD_FS_MAYBE),
 	[EPD_FS_CHILDREN] = MANY("children", IN(STATE), epd_fs_find_child,
 	    epd_fs_list_children),
@@ -144,7 +147,7 @@ is_there(struct epd_fs *fs, const struct epd_fs_at *at)
 	struct epd_buf b = {0};
 	int rc = 0;
 
-	if (k->how & EPD_FS_WRITES)
+	if (k->how & EPD_FS_WRITES && !k->text)
 		return !fs->o.read_only;
 	if (k->how & EPD_FS_MAYBE) {
 		rc = k->text(fs, at, &b, NULL);

@@ -19,6 +19,8 @@
 #include "fs/notice.h"
 #include "fs/pass.h"
 
+enum { TRIES = 3 };
+
 struct epd_fs_mount *
 epd_fs_mount_of(fuse_req_t req)
 {
@@ -119,19 +121,33 @@ struct opening {
 	struct fuse_file_info fi;
 };
 
-static void
-open_it(const struct opening *o)
+/* 1: not answered, for a page has to be brought back, and it was to do so aside. */
+static int
+open_it(const struct opening *o, int aside)
 {
 	const struct epd_fs_kind *k = epd_fs_kind(o->at.kind);
+	const int writes = (o->fi.flags & O_ACCMODE) != O_RDONLY;
 	struct fuse_file_info fi = o->fi;
 	struct epd_fs_handle *h;
 	struct epd_why why;
-	int rc = epd_fs_handle_open(&h, &o->m->fs, &o->at, o->ino, &why);
+	int rc, tries = 0;
 
+	/* What came may go again, before it is had. */
+	do {
+		rc = epd_fs_handle_open(&h, &o->m->fs, &o->at, o->ino, writes,
+		    &why);
+		if (rc != -ENODATA || o->at.kind != EPD_FS_PAGE ||
+		    o->m->fs.o.read_only)
+			break;
+		if (!aside)
+			return 1;
+		rc = tries++ < TRIES ? epd_fs_page_back(&o->m->fs, &o->at,
+		    &why) : rc;
+	} while (rc == 0);
 	epd_fs_aside_over(o->req);
 	if (rc < 0) {
 		epd_fs_fail_stale(o->req, rc);
-		return;
+		return 0;
 	}
 	count_open(o->m, o->ino, 1);
 	fi.fh = (uintptr_t)h;
@@ -145,6 +161,7 @@ open_it(const struct opening *o)
 	epd_fs_talk_opened(h->talk, fuse_req_ctx(o->req)->pid);
 	if (epd_fs_reply_open(o->req, &fi, h) == -ENOENT)
 		epd_fs_shut(o->m, h);
+	return 0;
 }
 
 static void
@@ -153,7 +170,7 @@ open_aside(struct epd_fs_errand *e, int late)
 	struct opening *o = (struct opening *)e;
 
 	if (!late) {
-		open_it(o);
+		(void)open_it(o, 1);
 		return;
 	}
 	epd_fs_aside_over(o->req);
@@ -175,8 +192,9 @@ op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	epd_fs_end(o.m);
 	if ((rc = is_allowed(o.m, &o.at, fi->flags)) < 0) {
 		epd_fs_fail(req, rc);
-	} else if (!(epd_fs_kind(o.at.kind)->how & EPD_FS_ASIDE)) {
-		open_it(&o);
+	} else if (!(epd_fs_kind(o.at.kind)->how & EPD_FS_ASIDE) &&
+	    !open_it(&o, 0)) {
+		return;
 	} else if ((later = epd_calloc(1, sizeof *later))) {
 		*later = o;
 		later->e.fn = open_aside;

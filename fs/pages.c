@@ -26,7 +26,7 @@ gather(void *arg, const struct epd_page_sight *p)
 	g->v = v;
 	to = v + g->n++;
 	*to = (struct epd_fs_page){
-		.name = p->ref->name, .node = p->node, .sum = p->ref->sum,
+		.name = p->ref->name, .node = p->node, .run = p->run, .sum = p->ref->sum,
 		.bytes = p->bytes, .wall_ms = p->wall_ms, .k = p->k,
 		.rows = p->ref->rows, .page_tokens = p->page_tokens,
 		.states = p->states, .leases = p->leases,
@@ -143,10 +143,60 @@ by_bytes(const void *a, const void *b)
 	return memcmp(a, b, EPD_NAME);
 }
 
+static int
+is_among(uint64_t run, const uint64_t *v, size_t n)
+{
+	size_t lo = 0;
+
+	while (lo < n) {
+		const size_t mid = lo + (n - lo) / 2;
+
+		if (v[mid] == run)
+			return 1;
+		if (v[mid] < run)
+			lo = mid + 1;
+		else
+			n = mid;
+	}
+	return 0;
+}
+
 int
-epd_fs_page_names(struct epd_fs *fs, int in_memory, struct epd_name **out,
+epd_fs_page_rests(const struct epd_fs *fs, const char *workflow,
+    const struct epd_fs_page *p)
+{
+	uint64_t *run = NULL;
+	size_t n = 0;
+	int is = epd_view_packs(fs->store, workflow, &run, &n) == 0 &&
+	    is_among(p->run, run, n);
+
+	epd_free(run);
+	return is;
+}
+
+/* Those of a workflow's that are in the tier, added to v. */
+static int
+names_of(const struct epd_fs *fs, const struct epd_fs_workflow *w,
+    enum epd_tier tier, struct epd_name *v, size_t most, size_t *had)
+{
+	uint64_t *run = NULL;
+	size_t n = 0;
+	int rc = tier == EPD_TIER_NVME ? epd_view_packs(fs->store, w->name,
+	    &run, &n) : 0;
+
+	for (size_t k = 0; rc == 0 && k < w->pages && *had < most; k++)
+		if (tier == EPD_TIER_NONE || (tier == EPD_TIER_CPU &&
+		    w->page[k].in_memory) || is_among(w->page[k].run, run, n))
+			v[(*had)++] = w->page[k].name;
+	epd_free(run);
+	return rc;
+}
+
+int
+epd_fs_page_names(struct epd_fs *fs, enum epd_tier tier, struct epd_name **out,
     size_t *n)
 {
+	int rc = 0;
 	struct epd_name *v = NULL;
 	size_t most = 0, had = 0, made = 0;
 
@@ -155,12 +205,11 @@ epd_fs_page_names(struct epd_fs *fs, int in_memory, struct epd_name **out,
 			most += fs->workflow[i]->pages;
 	if (!(v = epd_calloc(most + 1, sizeof *v)))
 		return -ENOMEM;
-	for (size_t i = 0; i < fs->workflows && had < most; i++) {
-		const struct epd_fs_workflow *w = fs->workflow[i];
-
-		for (size_t k = 0; k < w->pages && had < most; k++)
-			if (!in_memory || w->page[k].in_memory)
-				v[had++] = w->page[k].name;
+	for (size_t i = 0; rc == 0 && i < fs->workflows && had < most; i++)
+		rc = names_of(fs, fs->workflow[i], tier, v, most, &had);
+	if (rc < 0) {
+		epd_free(v);
+		return rc;
 	}
 	qsort(v, had, sizeof *v, by_bytes);
 	for (size_t i = 0; i < had; i++)

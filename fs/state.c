@@ -149,6 +149,13 @@ field(void *arg, const struct epd_sight *v)
 	case EPD_FS_TTL:
 		time_left(out, v->line.ttl_deadline_ms);
 		break;
+	case EPD_FS_REST:
+		epd_buf_fmt(out, "%s\n", *v->line.tier ? v->line.tier :
+		    "memory");
+		break;
+	case EPD_FS_TOOL:
+		epd_buf_fmt(out, "%s\n", *v->line.tool ? v->line.tool : "-");
+		break;
 	case EPD_FS_OWNER:
 		epd_shard_uuid(epd_watch_shard(x->w->watch), shard);
 		epd_hex_format(hex, shard, sizeof shard);

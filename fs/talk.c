@@ -1,5 +1,5 @@
 /*
- * talk.c - open says and ctls: what is written is taken apart, and answers are kept
+ * talk.c - open says, ctls and tiers: what is written is taken apart, and answers are kept
  * until they are read.
  *
  * An answer that is a job's end has its place among the others, and those behind
@@ -325,7 +325,8 @@ line(struct epd_fs_talk *t, struct epd_span part, int ends, int again)
 	epd_buf_put(&t->text, "", 1);
 	if (rc == 0)
 		rc = t->text.failed ? -ENOMEM :
-		    epd_fs_verb(&c, (char *)t->text.p);
+		    (t->at.kind == EPD_FS_REST ? epd_fs_rest :
+		    epd_fs_verb)(&c, (char *)t->text.p);
 	epd_buf_free(&t->text);
 	if (rc < 0) {
 		c.answer.n = c.wait.n = 0;

@@ -27,6 +27,7 @@ epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
 	    "mkdir workflows/W            a new workflow\n"
 	    "mkdir states/sN/forks/NAME   a branch; rmdir states/sN releases (rm -r does not)\n"
 	    "echo 'What is this?' >say    a turn: prefill and decode, streaming into text\n"
+	    "echo nvme >tier              it rests there; echo memory >tier: it is back\n"
 	    "echo fork 4 >ctl             a verb; its answer is read on the same descriptor:\n"
 	    "    exec 3<>states/s1/ctl; echo fork 4 >&3; cat <&3\n"
 	    "`echo help` says which verbs there are.  See epd-mount(1).\n");
@@ -72,8 +73,8 @@ fault(void *arg, const char *text)
 static void
 litter(void *arg, enum epd_finding what, const char *text)
 {
-	epd_buf_fmt(arg, "%s: %s\n", what == EPD_LITTER ? "litter" : "foreign",
-	    text);
+	epd_buf_fmt(arg, "%s: %s\n", what == EPD_LITTER ? "litter" :
+	    what == EPD_LOST ? "lost" : "foreign", text);
 }
 
 int
@@ -81,7 +82,7 @@ epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	struct epd_proof p = {0};
-	struct epd_findings f = { fault, litter, out };
+	struct epd_findings f = { .fault = fault, .litter = litter, .arg = out };
 	struct epd_store *s;
 	int rc = epd_fs_another(fs, 1, &s, why);
 
@@ -193,24 +194,25 @@ int
 epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
+	const enum epd_tier tier = (enum epd_tier)at->index;
+	struct epd_tier_sight sight = { .cap = 0 };
 	struct epd_name *name = NULL;
-	uint64_t v = 0;
 	size_t n = 0;
-	int rc = 0;
+	int rc;
 
 	(void)why;
-	if (at->kind == EPD_FS_CAPACITY) {
-		v = epd_memory_cap(fs->store->memory);
-	} else if (at->kind == EPD_FS_USED) {
-		rc = epd_memory_used(fs->store->memory, &v);
-	} else {
-		rc = epd_fs_page_names(fs, 1, &name, &n);
+	if (at->kind == EPD_FS_TIER_PAGES) {
+		rc = epd_fs_page_names(fs, tier, &name, &n);
 		epd_free(name);
-		v = n;
+	} else {
+		rc = epd_view_tier(fs->store, tier, at->kind == EPD_FS_USED,
+		    &sight);
 	}
 	if (rc < 0)
 		return rc;
-	epd_buf_fmt(out, "%llu\n", (unsigned long long)v);
+	epd_buf_fmt(out, "%llu\n", (unsigned long long)(at->kind ==
+	    EPD_FS_TIER_PAGES ? n : at->kind == EPD_FS_USED ? sight.used :
+	    sight.cap));
 	return epd_fs_told(out);
 }
 

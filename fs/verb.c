@@ -340,6 +340,74 @@ do_handoff(struct epd_fs_call *c, char *rest)
 	return rc;
 }
 
+/* A command with options and the state, queued. */
+static int
+move(struct epd_fs_call *c, const char *verb, const char *command,
+    struct epd_buf *words)
+{
+	struct epd_fs_task t = { .verb = verb, .at = c->at,
+		.command = command };
+	int rc;
+
+	put_state(words, c->at);
+	t.words = bytes(words);
+	rc = words->failed ? -ENOMEM : queue(c, &t);
+	epd_buf_free(words);
+	return rc;
+}
+
+static int
+do_offload(struct epd_fs_call *c, char *rest)
+{
+	struct epd_buf words = {0};
+	const char *tier = text(rest);
+
+	if (*tier && epd_tier_parse(tier) == EPD_TIER_NONE)
+		return epd_why(&c->why, -EINVAL, "'%.40s' is none of cpu, nvme, "
+		    "mooncake_store", tier);
+	if (*tier) {
+		epd_buf_str(&words, "--tier=");
+		put_word(&words, tier);
+	}
+	return move(c, "offload", "epd-offload", &words);
+}
+
+static int
+do_restore(struct epd_fs_call *c, char *rest)
+{
+	static const struct option options[] = {
+		{ "pages", "--pages=" }, { NULL, NULL },
+	};
+	struct epd_buf words = {0};
+	const char *w = word(&rest);
+	int rc = w ? put_option(c, options, w, &rest, &words) : 1;
+
+	if (rc == 0 || (rc > 0 && *text(rest)))
+		rc = epd_why(&c->why, -EINVAL, "pages LIST, or nothing");
+	if (rc < 0)
+		epd_buf_free(&words);
+	return rc < 0 ? rc : move(c, "restore", "epd-restore", &words);
+}
+
+int
+epd_fs_rest(struct epd_fs_call *c, char *line)
+{
+	const char *tier = text(line);
+	int rc = *tier ? epd_fs_stands(c->fs, c->at) : 0;
+	char none[] = "";
+
+	if (rc < 0 || !*tier)
+		return rc;
+	if (!strcmp(tier, "memory") || !strcmp(tier, "ACTIVE"))
+		rc = do_restore(c, none);
+	else
+		rc = do_offload(c, line);
+	if (rc == -EINVAL)
+		epd_why(&c->why, rc, "'%.40s' is none of memory, cpu, nvme, "
+		    "mooncake_store", tier);
+	return rc < 0 || !c->answer.failed ? rc : -ENOMEM;
+}
+
 static int
 do_jobs(struct epd_fs_call *c, char *rest)
 {
@@ -410,13 +478,6 @@ do_cancel(struct epd_fs_call *c, char *rest)
 
 /* ---- the table ---- */
 
-static int
-do_later(struct epd_fs_call *c, char *rest)
-{
-	(void)rest;
-	return epd_why(&c->why, -EOPNOTSUPP, "not built yet");
-}
-
 static int do_help(struct epd_fs_call *c, char *rest);
 
 enum {
@@ -449,8 +510,10 @@ static const struct verb {
 	    ALWAYS },
 	{ "abort", "REASON", "nothing goes on from it", do_abort, LOCKS },
 	{ "release", "[REASON]", "it ends", do_release, LOCKS },
-	{ "offload", "", "not built yet", do_later, 0 },
-	{ "restore", "", "not built yet", do_later, 0 },
+	{ "offload", "[TIER]", "to rest in a tier: cpu, nvme, mooncake_store "
+	    "(a job)", do_offload, 0 },
+	{ "restore", "[pages LIST]", "back into memory (a job)", do_restore,
+	    0 },
 	{ "help", "", "this", do_help, ALWAYS },
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };

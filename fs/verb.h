@@ -46,6 +46,8 @@ struct epd_fs_call {
 };
 /* Do what a line says, which is taken apart.  -EINVAL (no such verb), and as the verbs. */
 int epd_fs_verb(struct epd_fs_call *c, char *line);
+/* The same of a line of `tier`: offload to there, or restore. */
+int epd_fs_rest(struct epd_fs_call *c, char *line);
 /* Whether a line of n bytes is one that may wait for a log's lock. */
 int epd_fs_verb_locks(const char *line, size_t n);
 /* A user's turn, said and answered: a job. */

@@ -11,7 +11,7 @@
 /* A page that live states of one workflow show. */
 struct epd_fs_page {
 	struct epd_name name;
-	uint64_t node, sum, bytes, wall_ms;
+	uint64_t node, run, sum, bytes, wall_ms;
 	uint32_t k, rows, page_tokens;
 	uint32_t states, leases;
 	int in_memory;

@@ -60,6 +60,7 @@
 	X("tier",      "mooncake_admin",        S, tier_mooncake_admin,   "", "http://|https://", 0) \
 	X("tier",      "mooncake_parallel",     I, tier_mooncake_parallel, 4, 1, 64) \
 	X("tier",      "mooncake_timeout_ms",   I, tier_mooncake_timeout_ms, 2000, 1, 600000) \
+	X("tier",      "mooncake_pin",          E, tier_mooncake_pin,     "none", "none|soft|hard", 0) \
 	X("tier",      "key_file",              S, tier_key_file,         "", "", 0) \
 	X("scheduler", "preemption_enabled",    B, preemption_enabled,    0, 0, 1) \
 	X("scheduler", "admission_control",     B, admission_control,     1, 0, 1) \

@@ -14,6 +14,7 @@ enum {
 	EPD_ETCD_KEY = 512,
 	EPD_ETCD_ANSWER = 256 << 10,	/* bytes that are read of one */
 	EPD_ETCD_SCHEMA = 1,		/* major of the values */
+	EPD_ETCD_OWNER = 50,
 };
 
 struct epd_etcd_kv {
@@ -49,6 +50,8 @@ int epd_owner_parse(struct epd_node_info *out, uint64_t *term,
 /* The highest term that was ever given. */
 int epd_term_parse(uint64_t *term, const struct epd_etcd_kv *kv);
 
+/* How the keys of a node end. */
+void epd_etcd_node_id(char out[EPD_ETCD_OWNER], const struct epd_node_info *n);
 void epd_hint_format(struct epd_buf *out, const struct epd_hint *h);
 void epd_node_format(struct epd_buf *out, const struct epd_node_info *n);
 void epd_owner_format(struct epd_buf *out, const struct epd_node_info *n,

@@ -46,7 +46,7 @@ int epd_etcd_lease(struct epd_dir *d, uint64_t *lease, uint64_t deadline_ns,
  */
 int epd_etcd_tell(struct epd_dir *d, struct epd_told *t, uint64_t deadline_ns,
     struct epd_why *why);
-void epd_etcd_node_key(char key[EPD_ETCD_KEY], const uint8_t uuid[16]);
+void epd_etcd_node_key(char key[EPD_ETCD_KEY], const struct epd_dir *d);
 /* claim.c */
 int epd_etcd_claim(struct epd_dir *d, const uint8_t workflow[16],
     uint64_t least, uint64_t *term, uint64_t deadline_ns, struct epd_why *why);

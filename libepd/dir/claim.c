@@ -202,6 +202,30 @@ note(struct epd_dir *d, const uint8_t workflow[16], uint64_t term)
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* A store may have several nodes: the name is part of who it is. */
+static int
+is_self(const struct epd_dir *d, const struct epd_node_info *n)
+{
+	return !memcmp(n->uuid, d->o.self.uuid, 16) &&
+	    !strcmp(n->name, d->o.self.name);
+}
+
+/* Two processes may call themselves the same: who lost it to the other lets it be. */
+static int
+is_rivals(struct epd_dir *d, const uint8_t workflow[16], uint64_t lease)
+{
+	struct epd_claim *c;
+	int rc;
+
+	pthread_mutex_lock(&d->lock);
+	c = epd_claim_of(d, workflow, 0);
+	if (c && c->held)
+		c->rival = lease;
+	rc = c && c->rival == lease;
+	pthread_mutex_unlock(&d->lock);
+	return rc;
+}
+
 /* One try: 1, 0: try again, or why not. */
 static int
 claim_once(struct epd_dir *d, const uint8_t workflow[16], uint64_t least,
@@ -217,11 +241,16 @@ claim_once(struct epd_dir *d, const uint8_t workflow[16], uint64_t least,
 		rc = epd_etcd_lease(d, &lease, deadline_ns, why);
 	if (rc)
 		return rc;
-	if (s.owned && memcmp(s.owner.uuid, d->o.self.uuid, 16)) {
+	if (s.owned && !is_self(d, &s.owner)) {
 		note(d, workflow, 0);
 		return epd_why(why, EPD_ELOCKED,
 		    "node %s at %s owns it, under term %llu", s.owner.name,
 		    s.owner.address, (unsigned long long)s.owner_term);
+	}
+	if (s.owned && s.lease != lease && is_rivals(d, workflow, s.lease)) {
+		note(d, workflow, 0);
+		return epd_why(why, EPD_ELOCKED, "another process owns it that "
+		    "calls itself node %s, too", s.owner.name);
 	}
 	if (s.owned && s.lease == lease && s.owner_term >= least) {
 		*term = s.owner_term;
@@ -296,7 +325,7 @@ epd_etcd_disclaim(struct epd_dir *d, const uint8_t workflow[16],
 		rc = look(d, &s, deadline_ns, why);
 		if (rc)
 			return rc;
-		if (!s.owned || memcmp(s.owner.uuid, d->o.self.uuid, 16))
+		if (!s.owned || !is_self(d, &s.owner))
 			return 0;
 		epd_ask_begin(&a, d);
 		epd_jw_begin(&a.w, "compare", '[');

@@ -148,7 +148,10 @@ epd_dir_put(struct epd_dir *d, const struct epd_hint *hint,
 	pthread_mutex_lock(&d->lock);
 	rc = epd_told_put(d, path, &h);
 	pthread_mutex_unlock(&d->lock);
-	return rc ? rc : d->backend->tell(d, path, deadline_ns, why);
+	/* Who stays has told it, or its thread will. */
+	if (rc < 0 || (rc == 0 && d->o.stays))
+		return rc;
+	return d->backend->tell(d, path, deadline_ns, why);
 }
 
 int

@@ -56,7 +56,7 @@ void epd_dir_close(struct epd_dir *d);
 int epd_dir_is_away(struct epd_dir *d);	/* 1: local mode, for want of etcd */
 
 /*
- * Tell of something that lies at this node; put again, it is replaced.  Owner,
+ * Tell of something that lies at this node; put again, it is replaced if it differs.  Owner,
  * address and time are filled in here.  A process that stays is not kept waiting:
  * its thread tells, and tells again when etcd was away.  0 while etcd is away.
  * Fails: EPD_EUSAGE (no such key, a lease of more than a day), EPD_ETOOBIG (2^20 are

@@ -24,10 +24,10 @@
 enum { NODES_AT_ONCE = 128, NODES_MOST = 4096, LEASE_LOOK_MS = 5 };
 
 void
-epd_etcd_node_key(char key[EPD_ETCD_KEY], const uint8_t uuid[16])
+epd_etcd_node_key(char key[EPD_ETCD_KEY], const struct epd_dir *d)
 {
 	strcpy(key, "nodes/");
-	epd_hex_format(key + 6, uuid, 16);
+	epd_etcd_node_id(key + 6, &d->o.self);
 }
 
 int
@@ -65,7 +65,7 @@ find_lease(struct epd_dir *d, uint64_t *lease, uint64_t deadline_ns,
 	uint64_t revision;
 	int rc;
 
-	epd_etcd_node_key(key, d->o.self.uuid);
+	epd_etcd_node_key(key, d);
 	epd_ask_begin(&a, d);
 	epd_ask_key(&a, "key", key);
 	rc = epd_ask(&a, "kv/range", deadline_ns, &answer, &revision, why);
@@ -119,9 +119,9 @@ epd_etcd_lease(struct epd_dir *d, uint64_t *lease, uint64_t deadline_ns,
 static void
 own_key(const struct epd_dir *d, char key[EPD_ETCD_KEY], const char *path)
 {
-	char owner[33];
+	char owner[EPD_ETCD_OWNER];
 
-	epd_hex_format(owner, d->o.self.uuid, 16);
+	epd_etcd_node_id(owner, &d->o.self);
 	snprintf(key, EPD_ETCD_KEY, "hints/%s/%s", path, owner);
 }
 

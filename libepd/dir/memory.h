@@ -7,7 +7,7 @@
 
 #include "dir/room.h"
 
-/* told.c, under the lock.  Fails: EPD_ETOOBIG, -ENOMEM. */
+/* told.c, under the lock.  0: it was told as it is.  Fails: EPD_ETOOBIG, -ENOMEM. */
 int epd_told_put(struct epd_dir *d, const char *path, const struct epd_hint *h);
 int epd_told_remove(struct epd_dir *d, const char *path);	/* 0: it was not there */
 /* This node's own: 1 or 0. */

@@ -43,6 +43,7 @@ struct epd_claim {
 	uint8_t workflow[16];
 	uint64_t term;
 	int held;
+	uint64_t rival;		/* lease of another process of our name that took it */
 };
 
 struct epd_dir_backend;

@@ -53,10 +53,24 @@ epd_told_wait_all(struct epd_dir *d)
 			epd_told_wait(d, (struct epd_told *)(void *)n);
 }
 
+/* What stands by the node's lease, and is as it was told, needs no telling. */
+static int
+is_same(const struct epd_told *t, const struct epd_hint *h)
+{
+	const struct epd_hint *was = &t->hint;
+
+	return !t->gone && !h->lease_ms && !was->lease_ms &&
+	    h->version == was->version && h->epoch == was->epoch &&
+	    h->checksum == was->checksum && !strcmp(h->name, was->name);
+}
+
 int
 epd_told_put(struct epd_dir *d, const char *path, const struct epd_hint *h)
 {
 	struct epd_told *t = told_of(d, path);
+
+	if (t && is_same(t, h))
+		return 0;
 
 	if (!t) {
 		if (d->told.n >= EPD_DIR_TOLD)
@@ -72,7 +86,7 @@ epd_told_put(struct epd_dir *d, const char *path, const struct epd_hint *h)
 	t->turn++;
 	t->until_ns = h->lease_ms ?
 	    epd_clock_boot_ns() + h->lease_ms * 1000000 : 0;
-	return 0;
+	return 1;
 }
 
 int

@@ -1,17 +1,21 @@
 /*
  * value.c - what stands under our prefix: keys, and values as one object of JSON each.
  *
- *	hints/KIND/KEY/OWNER	a hint: owner's UUID, in hexadecimal
+ *	hints/KIND/KEY/OWNER	a hint
  *	nodes/OWNER		a node
  *	shards/WORKFLOW		who owns it, and the term
  *	terms/WORKFLOW		the highest term it was ever owned under
  *
- * What a value says of itself has to be what its key says.
+ * OWNER is the UUID of the node's store, in hexadecimal, and behind a dot a hash of its
+ * name, since a store may have several nodes.  What a value says of itself has to be
+ * what its key says.
  */
 #include "dir/answer.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/said.h"
 #include "base/words.h"
 
@@ -56,6 +60,27 @@ epd_hint_path(char out[EPD_ETCD_KEY], enum epd_hint_kind kind,
 	strcat(out, "/");
 	strcat(out, key);
 	return 0;
+}
+
+void
+epd_etcd_node_id(char out[EPD_ETCD_OWNER], const struct epd_node_info *n)
+{
+	epd_hex_format(out, n->uuid, sizeof n->uuid);
+	snprintf(out + 32, EPD_ETCD_OWNER - 32, ".%016llx", (unsigned long long)
+	    epd_xxh3_64(n->name, strlen(n->name)));
+}
+
+/* Whether that is how a node of this store ends its keys. */
+static int
+is_owner(const char *at, const uint8_t uuid[16])
+{
+	char hex[33];
+
+	epd_hex_format(hex, uuid, 16);
+	if (strncmp(at, hex, 32))
+		return 0;
+	return !at[32] || (at[32] == '.' && hex_run(at + 33) == 16 &&
+	    !at[49]);
 }
 
 /* An object of our major, or NULL and why not. */
@@ -191,7 +216,7 @@ epd_hint_parse(struct epd_hint *out, const struct epd_etcd_kv *kv,
     const char *prefix)
 {
 	const char *at = behind(kv->key, prefix, "hints/");
-	char path[EPD_ETCD_KEY], owner[33];
+	char path[EPD_ETCD_KEY];
 	struct epd_hint h = { 0 };
 	struct epd_json *root;
 	int rc;
@@ -204,10 +229,9 @@ epd_hint_parse(struct epd_hint *out, const struct epd_etcd_kv *kv,
 		return rc;
 	if (epd_hint_path(path, h.kind, h.key))
 		return EPD_EFORMAT;
-	epd_hex_format(owner, h.owner, sizeof h.owner);
 	strcat(path, "/");
-	strcat(path, owner);
-	if (strcmp(path, at))
+	if (strncmp(path, at, strlen(path)) ||
+	    !is_owner(at + strlen(path), h.owner))
 		return EPD_EFORMAT;
 	*out = h;
 	return 0;
@@ -234,7 +258,6 @@ epd_node_parse(struct epd_node_info *out, const struct epd_etcd_kv *kv,
 	const char *at = behind(kv->key, prefix, "nodes/");
 	struct epd_node_info n = { 0 };
 	struct epd_json *root;
-	char owner[33];
 	int rc;
 
 	if (!at || !(root = open_value(kv, &rc)))
@@ -243,8 +266,7 @@ epd_node_parse(struct epd_node_info *out, const struct epd_etcd_kv *kv,
 	epd_json_free(root);
 	if (rc)
 		return rc;
-	epd_hex_format(owner, n.uuid, sizeof n.uuid);
-	if (strcmp(owner, at))
+	if (!is_owner(at, n.uuid))
 		return EPD_EFORMAT;
 	*out = n;
 	return 0;

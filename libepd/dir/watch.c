@@ -279,7 +279,7 @@ get_lease(struct watcher *w)
 	if (rc)
 		return rc;
 	self.wall_ms = epd_clock_wall_ms();
-	epd_etcd_node_key(key, self.uuid);
+	epd_etcd_node_key(key, d);
 	epd_node_format(&value, &self);
 	epd_ask_begin(&a, d);
 	epd_ask_put(&a, key, &value, id);

@@ -12,7 +12,8 @@
  *  5. A snapshot is one: the replay gives the tables (shard), and a state's
  *     pages follow one another, whole but the last, within its tokens.
  *  6. A reuse that fails falls back: nothing need be in memory, and a page that
- *     is missing is no fault.
+ *     is missing is no fault; nor is it that a lower tier, which is a cache,
+ *     has lost or damaged what it had.
  *  7. A source keeps what it hands over until that is decided: its state is
  *     there and pinned, as is what a target is ready to have (shard).
  *
@@ -30,6 +31,7 @@
 #include "flow/book.h"
 #include "flow/litter.h"
 #include "flow/names.h"
+#include "flow/packs.h"
 #include "flow/runs.h"
 #include "page/page.h"
 
@@ -227,6 +229,25 @@ check_runs(struct check *c, struct epd_workflow *w)
 	return rc;
 }
 
+/* What the tier below has of them; that it has less than it should is no fault. */
+static int
+check_packs(struct check *c, struct epd_workflow *w)
+{
+	char about[EPD_WORKFLOW + 2];
+	const struct epd_teller t = { c->s, found, c, about };
+	struct epd_packs_proof p = { .runs = 0 };
+	struct epd_why why = {{0}};
+	int rc;
+
+	snprintf(about, sizeof about, "%s: ", w->name);
+	rc = epd_packs_prove(&t, w, c->to->quick, &p, &why);
+	c->proof.packs += p.runs;
+	c->proof.packed += p.pages;
+	c->proof.lost += p.lost;
+	return rc < 0 ? epd_why(c->why, rc, "%s: nvme: %s", w->name,
+	    *why.text ? why.text : epd_strerror(rc)) : 0;
+}
+
 /* What there is. */
 static void
 count_all(struct check *c, struct epd_shard *s)
@@ -284,6 +305,8 @@ check_workflow(void *arg, const char *workflow)
 		rc = epd_names_check(&w, not_named, c);
 	if (rc == 0)
 		rc = check_runs(c, &w);
+	if (rc == 0)
+		rc = check_packs(c, &w);
 	if (rc == 0 && (rc = epd_litter_of_workflow(c->s, &w, !c->all, found,
 	    c)) < 0)
 		epd_why(c->why, rc, "%s: %s", workflow, epd_strerror(rc));

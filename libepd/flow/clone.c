@@ -1,7 +1,9 @@
 /* clone.c - a branch elsewhere: the way of a hand-off's pages, without a hand-off. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "flow/clone.h"
@@ -11,22 +13,24 @@
 
 static int
 open_target(struct epd_pair *p, struct epd_store *s, const char *name,
-    int *made, struct epd_why *why)
+    struct epd_why *why)
 {
 	char workflow[EPD_WORKFLOW];
-	int rc;
+	int rc = epd_workflow_make(s, name, workflow, why);
 
-	snprintf(workflow, sizeof workflow, "%s", name);
-	*made = !*name;
-	if (*made && (rc = epd_workflow_make(s, "", workflow, why)) < 0)
+	if (rc < 0)
 		return rc;
 	epd_half_place(&p->dst, s->path, workflow);
 	p->dst.s = s;
 	p->dst.near = 1;
-	return epd_workflow_open(&p->dst.w, s, workflow, 0, why);
+	rc = epd_workflow_open(&p->dst.w, s, workflow, 0, why);
+	/* Once more, to take it away again if it is ours and empty. */
+	if (rc < 0 && epd_workflow_open(&p->dst.w, s, workflow, 0, NULL) < 0)
+		(void)unlinkat(s->workflows, workflow, AT_REMOVEDIR);
+	return rc;
 }
 
-/* One that nothing came of is taken away again. */
+/* One in which nothing is, in the end, is taken away again. */
 static void
 leave_target(struct epd_pair *p, struct epd_store *s, int unmake)
 {
@@ -43,7 +47,7 @@ epd_flow_clone(struct epd_store *s, const struct epd_clone_ask *ask,
 	const uint64_t from = epd_clock_boot_ns();
 	struct epd_pair p = { .src = { .near = 0 } };
 	struct epd_clone c = { .state = 0 };
-	int made = 0, rc;
+	int rc;
 
 	if (ask->from.kind != EPD_REF_STATE)
 		return epd_why(why, EPD_EUSAGE, "not a state");
@@ -57,7 +61,7 @@ epd_flow_clone(struct epd_store *s, const struct epd_clone_ask *ask,
 		rc = epd_why(why, EPD_EUSAGE, "that is this store's own server");
 	if (rc == 0)
 		rc = open_target(&p, s, ask->workflow ? ask->workflow : "",
-		    &made, why);
+		    why);
 	if (rc == 0)
 		rc = epd_pair_clone(&p, &c, why);
 	*out = (struct epd_cloned){ .state = c.state, .version = c.version,
@@ -65,7 +69,7 @@ epd_flow_clone(struct epd_store *s, const struct epd_clone_ask *ask,
 		.missing = p.moved.missing, .bytes = p.moved.bytes,
 		.ns = epd_clock_boot_ns() - from };
 	memcpy(out->workflow, p.dst.workflow, sizeof out->workflow);
-	leave_target(&p, s, rc < 0 && rc != EPD_EUNSURE && made);
+	leave_target(&p, s, rc < 0 && rc != EPD_EUNSURE);
 	epd_node_close(p.src.node);
 	epd_log(&s->log, "op=clone node=%s from=%s/s%u to=%s/s%u rc=%d",
 	    ask->address, ask->from.workflow, ask->from.state, out->workflow,

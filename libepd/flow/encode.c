@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "flow/inner.h"
+#include "flow/where.h"
 
 void
 epd_session_feature(const struct epd_session *s, const struct epd_name *fp,
@@ -285,7 +286,13 @@ epd_flow_rows(struct epd_session *s, const struct epd_feature *f, void *buf,
 	rc = lookup(s, f, 0, buf, cap, why);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
-	return again(s, f, NULL, buf, cap, why);
+	rc = again(s, f, NULL, buf, cap, why);
+	/* Neither rows nor picture are here: another node may have them. */
+	if (rc == EPD_ESUSPECT && epd_where_feature(s->store, &f->fp) == 0) {
+		rc = lookup(s, f, 0, buf, cap, why);
+		rc = rc > 0 ? 0 : rc < 0 ? rc : again(s, f, NULL, buf, cap, why);
+	}
+	return rc;
 }
 
 /* Name and grid of a feature of this store. */

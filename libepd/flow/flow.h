@@ -14,6 +14,7 @@
 #ifndef EPD_FLOW_H
 #define EPD_FLOW_H
 
+#include "flow/ahead.h"
 #include "flow/arrive.h"
 #include "flow/ask.h"
 #include "flow/branch.h"
@@ -23,6 +24,7 @@
 #include "flow/give.h"
 #include "flow/handle.h"
 #include "flow/handoff.h"
+#include "flow/idle.h"
 #include "flow/node.h"
 #include "flow/prospect.h"
 #include "flow/rest.h"

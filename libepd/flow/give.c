@@ -182,6 +182,16 @@ find_by_index(struct epd_gift *g, uint32_t i)
 	return enter(g, i, held, NULL);
 }
 
+/* The index has whole pages alone: one that is not full lies behind the last of them. */
+static int
+find_behind(struct epd_gift *g, uint32_t i)
+{
+	const int held = i ? g->page[i - 1].held : -1;
+
+	return held < 0 || epd_run_is_given(g->held[held].map) ? -ENOENT :
+	    enter(g, i, held, NULL);
+}
+
 struct rows {
 	struct epd_page_row *row;
 	uint64_t n;
@@ -231,6 +241,8 @@ find_all(struct epd_gift *g, const struct rows *r)
 			rc = find_in_state(g, i, r, &next);
 		if (rc < 0 && !is_untold(rc))
 			rc = find_by_index(g, i);
+		if (rc == -ENOENT)
+			rc = find_behind(g, i);
 		if (is_untold(rc))
 			return rc;
 	}

@@ -20,8 +20,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "flow/book.h"
+#include "flow/below.h"
 #include "flow/draft.h"
+#include "flow/folder.h"
 #include "flow/litter.h"
 #include "page/page.h"
 
@@ -142,7 +143,8 @@ take_part(struct epd_store *s, const struct part *p, struct epd_swept *out)
 	if (v == FINE || (v != LITTER && !p->cache))
 		return;
 	if (p->cache) {
-		epd_litter_remove(s->dirfd, p->path, out);
+		epd_litter_remove(s->dirfd, p->path, &out->temporaries,
+		    &out->temporary_bytes);
 		return;
 	}
 	/* Its locks stay: they are on bytes it need not have. */
@@ -157,8 +159,6 @@ take_part(struct epd_store *s, const struct part *p, struct epd_swept *out)
 	close(fd);
 }
 
-/* ---- the memory folder ---- */
-
 int
 epd_is_workflow(const struct epd_store *s, const char *name)
 {
@@ -168,90 +168,24 @@ epd_is_workflow(const struct epd_store *s, const char *name)
 	    errno != ENOENT : S_ISDIR(st.st_mode);
 }
 
-/* In a workflow's folder that goes as a whole. */
-static int
-is_adrift(const struct epd_store *s, const char *path)
-{
-	char name[NAME_MAX + 1];
-	const char *end = strncmp(path, "w/", 2) ? NULL : strchr(path + 2, '/');
-
-	if (!end)
-		return 0;
-	snprintf(name, sizeof name, "%.*s", (int)(end - path - 2), path + 2);
-	return !epd_is_workflow(s, name);
-}
-
-struct strange {
-	const struct epd_teller *t;
-	int index;		/* something else stands in its place */
-};
-
-static int
-tell_strange(void *arg, int dirfd, const char *path)
-{
-	struct strange *k = arg;
-	const char *last = strrchr(path, '/');
-	struct stat st;
-
-	if (is_adrift(k->t->s, path) || fstatat(dirfd, last ? last + 1 : path,
-	    &st, AT_SYMLINK_NOFOLLOW))
-		return 0;
-	if (!strcmp(path, "pages")) {
-		k->index = 1;
-		epd_tell(k->t, EPD_LITTER, "memory folder: pages: %s, and no "
-		    "index", epd_kind_of(st.st_mode));
-	} else if (!strcmp(path, "store")) {
-		epd_tell(k->t, EPD_LITTER, "memory folder: store: %s, and not "
-		    "the store's path", epd_kind_of(st.st_mode));
-	} else {
-		epd_tell(k->t, EPD_LITTER, "memory folder: %.140s: no run, "
-		    "nor a folder of runs", path);
-	}
-	return 0;
-}
-
-/* A folder whose workflow is not in the store. */
-static int
-tell_adrift(void *arg, const char *name)
-{
-	const struct epd_teller *t = arg;
-
-	if (!epd_is_workflow(t->s, name))
-		epd_tell(t, EPD_LITTER, "memory folder: w/%.140s: of no "
-		    "workflow", name);
-	return 0;
-}
-
-/* What writers would be refused; another user's is not theirs to have. */
-static void
-tell_shut(const struct epd_teller *t)
-{
-	struct epd_why why = {{0}};
-	struct stat st;
-
-	if (fstat(t->s->dirfd, &st) == 0 && st.st_uid == geteuid() &&
-	    epd_memory_shut(t->s->memory, &why) < 0)
-		epd_tell(t, EPD_FAULT, "memory folder: %s; nobody can write "
-		    "here until that is gone", why.text);
-}
+/* ---- the memory folder ---- */
 
 static int
 tell_memory(const struct epd_teller *t)
 {
-	struct strange k = { t, 0 };
-	int rc;
+	const struct epd_folder f = epd_folder_memory(t->s);
+	int index = 0, rc;
 
-	tell_shut(t);
-	if ((rc = epd_memory_strange(t->s->memory, NULL, tell_strange,
-	    &k)) < 0)
+	epd_folder_tell_shut(t, &f);
+	if ((rc = epd_folder_tell_strange(t, &f, NULL, &index)) < 0)
 		return rc;
 	rc = epd_index_check(t->s->memory);
 	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
 		return rc;
-	if (rc && rc != -ENOENT && !k.index)
+	if (rc && rc != -ENOENT && !index)
 		epd_tell(t, EPD_LITTER, "memory folder: pages: the index is "
 		    "not to be read: %s", epd_strerror(rc));
-	return epd_memory_each(t->s->memory, tell_adrift, (void *)t);
+	return epd_folder_tell_adrift(t, &f);
 }
 
 uint64_t
@@ -287,69 +221,29 @@ weigh(void *arg, const char *name)
 }
 
 void
-epd_litter_remove(int dirfd, const char *name, struct epd_swept *out)
+epd_litter_remove(int dirfd, const char *name, uint64_t *n, uint64_t *bytes)
 {
 	struct weigh w = { .dir = dirfd };
 
 	weigh(&w, name);
 	if (epd_file_remove(dirfd, name) == 0) {
-		out->temporaries++;
-		out->temporary_bytes += w.bytes;
+		++*n;
+		*bytes += w.bytes;
 	}
-}
-
-struct taking {
-	struct epd_store *s;
-	struct epd_swept *out;
-};
-
-static int
-take_strange(void *arg, int dirfd, const char *path)
-{
-	const struct taking *k = arg;
-	const char *last = strrchr(path, '/');
-
-	if (!is_adrift(k->s, path))
-		epd_litter_remove(dirfd, last ? last + 1 : path, k->out);
-	return 0;
 }
 
 /* ---- runs that no version shows ---- */
-
-static void
-tell_orphans(const struct epd_teller *t, const struct epd_workflow *w,
-    const struct epd_run_ids *o)
-{
-	const uint64_t now = epd_clock_wall_ms();
-	uint64_t n = 0, bytes = 0;
-	char name[EPD_RUN_NAME], first[EPD_RUN_NAME] = "";
-	struct stat st;
-
-	for (size_t i = 0; i < o->n; i++) {
-		epd_run_format(name, o->v[i]);
-		if (fstatat(w->runs, name, &st, AT_SYMLINK_NOFOLLOW) ||
-		    (uint64_t)st.st_ctim.tv_sec * 1000 +
-		    (uint64_t)st.st_ctim.tv_nsec / 1000000 + YOUNG_MS > now)
-			continue;
-		if (n++ == 0)
-			memcpy(first, name, sizeof first);
-		bytes += epd_bytes_back(&st);
-	}
-	if (n)
-		epd_tell(t, EPD_LITTER, "%llu run%s that no version shows, "
-		    "%llu bytes: %s%s", LLU(n), s_of(n), LLU(bytes), first,
-		    n > 1 ? " ..." : "");
-}
 
 static int
 orphans_of(const struct epd_teller *t, const struct epd_workflow *w)
 {
 	struct epd_run_ids o = {0};
 	struct epd_drafts d;
-	int rc = epd_orphans(&o, w, NULL);
+	const struct epd_folder f = epd_folder_memory(t->s);
+	int rc = epd_orphans(&o, w, w->runs, NULL);
 
 	if (rc == 0)
-		tell_orphans(t, w, &o);
+		epd_folder_tell_orphans(t, &f, w->runs, &o);
 	epd_run_ids_free(&o);
 	if (rc == 0 && (rc = epd_drafts_dead(w->runs, 0, &d)) == 0 && d.n)
 		epd_tell(t, EPD_LITTER, "%llu draft%s of decodes that died, "
@@ -366,9 +260,9 @@ epd_litter_of_workflow(struct epd_store *s, struct epd_workflow *w, int alone,
 {
 	char about[EPD_WORKFLOW + 2];
 	struct epd_teller t = { s, fn, arg, about }, whole = { s, fn, arg, "" };
-	struct strange k = { &whole, 0 };
+	const struct epd_folder f = epd_folder_memory(s);
 	struct epd_why why = {{0}};
-	int rc;
+	int index, rc;
 
 	snprintf(about, sizeof about, "%s: ", w->name);
 	tell_part(&t, w->dirfd, &lock);
@@ -378,10 +272,11 @@ epd_litter_of_workflow(struct epd_store *s, struct epd_workflow *w, int alone,
 	else if (rc < 0)
 		return rc;
 	if (alone && ((rc = epd_stray_tell(&whole, w->name)) < 0 ||
-	    (rc = epd_memory_strange(s->memory, w->name, tell_strange,
-	    &k)) < 0))
+	    (rc = epd_folder_tell_strange(&whole, &f, w->name,
+	    &index)) < 0))
 		return rc;
-	return orphans_of(&t, w);
+	rc = orphans_of(&t, w);
+	return rc < 0 ? rc : epd_below_tell(&t, w, alone);
 }
 
 int
@@ -397,14 +292,15 @@ epd_litter_of_store(struct epd_store *s, epd_litter_fn *fn, void *arg)
 	    !S_ISDIR(st.st_mode))
 		epd_tell(&t, EPD_LITTER, "cache: %s, and no folder",
 		    epd_kind_of(st.st_mode));
-	rc = epd_stray_tell(&t, NULL);
-	return rc < 0 ? rc : tell_memory(&t);
+	if ((rc = epd_stray_tell(&t, NULL)) < 0 || (rc = tell_memory(&t)) < 0)
+		return rc;
+	return epd_below_tell_all(&t);
 }
 
 int
 epd_litter_take(struct epd_store *s, struct epd_swept *out)
 {
-	struct taking k = { s, out };
+	const struct epd_folder f = epd_folder_memory(s);
 	struct epd_index *x;
 	int rc;
 
@@ -416,5 +312,6 @@ epd_litter_take(struct epd_store *s, struct epd_swept *out)
 		out->temporaries++;
 	if ((rc = epd_stray_take(s, out)) < 0)
 		return rc;
-	return epd_memory_strange(s->memory, NULL, take_strange, &k);
+	return epd_folder_take_strange(s, &f, &out->temporaries,
+	    &out->temporary_bytes);
 }

@@ -1,5 +1,5 @@
 /*
- * litter.h - what lies in a store and in its memory folder and is nobody's: told
+ * litter.h - what lies in a store and in its tiers' folders and is nobody's: told
  * by check, taken by gc.  Not for outsiders.
  */
 #ifndef EPD_FLOW_LITTER_H
@@ -38,7 +38,8 @@ int epd_stray_tell(const struct epd_teller *t, const char *workflow);
 /* Caches that are no files. */
 int epd_stray_take(struct epd_store *s, struct epd_swept *out);
 /* Remove it and count it, with the bytes that gives back. */
-void epd_litter_remove(int dirfd, const char *name, struct epd_swept *out);
+void epd_litter_remove(int dirfd, const char *name, uint64_t *n,
+    uint64_t *bytes);
 
 /* Runs in no order, or sorted. */
 struct epd_run_ids {
@@ -47,12 +48,15 @@ struct epd_run_ids {
 };
 int epd_run_ids_add(struct epd_run_ids *l, uint64_t run);	/* -ENOMEM */
 void epd_run_ids_free(struct epd_run_ids *l);
+/* Those that lie in a folder (-1: none), sorted. */
+int epd_run_ids_list(struct epd_run_ids *l, int dir);
+int epd_run_ids_has(const struct epd_run_ids *l, uint64_t run);
 
 /*
- * Add the runs in a workflow's folder that no version shows, nor comes to show in
- * a moment, which is waited for if there are any.  Reads the log on.
+ * Add the runs in a folder of the workflow's that no version shows, nor comes to show
+ * in a moment, which is waited for if there are any.  Reads the log on.
  */
-int epd_orphans(struct epd_run_ids *o, const struct epd_workflow *w,
+int epd_orphans(struct epd_run_ids *o, const struct epd_workflow *w, int dir,
     struct epd_why *why);
 
 /* 0: no folder of the store has that name. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/engine.h"
 #include "flow/look.h"
+#include "flow/packs.h"
 
 int
 epd_look(struct epd_look *out, struct epd_watch *w, uint32_t state,
@@ -17,6 +18,11 @@ epd_look(struct epd_look *out, struct epd_watch *w, uint32_t state,
 		rc = epd_watch_book(w, &k.book, why);
 	if (rc == 0)
 		rc = epd_book_weigh(k.book, k.w->shard, state, version, &k.x);
+	if (rc == 0 && k.x.missing)
+		rc = epd_watch_packs(w, &k.packs);
+	if (rc == 0 && k.packs)
+		rc = epd_packs_count(k.w->shard, k.book, k.packs,
+		    k.x.head.node, &k.below);
 	if (rc < 0)
 		return epd_look_fail(k.w->name, state, version, rc, why);
 	k.s = epd_watch_store(w);
@@ -88,6 +94,7 @@ epd_watch_state(struct epd_watch *w, uint32_t state, uint32_t version,
 	if ((rc = epd_look_images(&k, &images)) < 0)
 		return epd_look_fail(k.w->name, state, version, rc, why);
 	epd_book_line(&v.line, k.w, &k.st, &k.x);
+	v.line.below = k.below;
 	v.line.changed_ms = k.changed_ms;
 	v.version = k.version;
 	v.kv_dtype = epd_look_dtype(&k.st);

@@ -3,6 +3,7 @@
 #define EPD_FLOW_LOOK_H
 
 #include "flow/book.h"
+#include "flow/litter.h"
 #include "flow/watch.h"
 
 /* Lent by the watch, until its next epd_watch_on. */
@@ -12,6 +13,8 @@ struct epd_look {
 	const struct epd_book *book;
 	struct epd_state st;
 	struct epd_weight x;
+	const struct epd_run_ids *packs;	/* on the disk; NULL: nothing is missing */
+	uint64_t below;		/* of x.missing those that have one */
 	uint32_t version;
 	uint64_t changed_ms;	/* the state; the version, if it was asked for */
 };
@@ -31,5 +34,7 @@ const struct epd_workflow *epd_watch_workflow(const struct epd_watch *w);
 /* What its live states come to, counted when first asked. */
 int epd_watch_book(struct epd_watch *w, const struct epd_book **out,
     struct epd_why *why);
+/* What the disk's tier has of it now; lent until the next time.  -ENOMEM. */
+int epd_watch_packs(struct epd_watch *w, const struct epd_run_ids **out);
 
 #endif

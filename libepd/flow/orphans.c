@@ -1,7 +1,8 @@
 /*
- * orphans.c - runs in memory that no version shows.  Its record may be under way,
- * or a release be about to unlink it, so a run is believed to be one only if it
- * lay there before the log was read, and a moment later still.
+ * orphans.c - runs in a tier's folder that no version shows.  Its record may be under
+ * way, or a release be about to unlink it, so a run is believed to be one only if it
+ * lay there before the log was read, and a moment later still.  What leaves memory
+ * before its record came lies on the disk, under the same lock of memory's folder.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,6 +43,36 @@ lying(void *arg, uint64_t run, uint64_t bytes)
 }
 
 static int
+by_run(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void
+sort(struct epd_run_ids *l)
+{
+	if (l->n)
+		qsort(l->v, l->n, sizeof *l->v, by_run);
+}
+
+int
+epd_run_ids_list(struct epd_run_ids *l, int dir)
+{
+	int rc = dir < 0 ? 0 : epd_run_each(dir, lying, l);
+
+	sort(l);
+	return rc;
+}
+
+int
+epd_run_ids_has(const struct epd_run_ids *l, uint64_t run)
+{
+	return l->n && bsearch(&run, l->v, l->n, sizeof *l->v, by_run);
+}
+
+static int
 shown(void *arg, const struct epd_version *v)
 {
 	int rc = v->run ? epd_run_ids_add(arg, v->run) : 0;
@@ -49,14 +80,6 @@ shown(void *arg, const struct epd_version *v)
 	for (uint32_t i = 0; rc == 0 && i < v->nlinks; i++)
 		rc = epd_run_ids_add(arg, v->links[i].run);
 	return rc;
-}
-
-static int
-by_run(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
 }
 
 /* Of those, the ones that no version shows now. */
@@ -70,11 +93,9 @@ keep(struct epd_run_ids *o, const struct epd_workflow *w,
 
 	if (rc == 0)
 		rc = epd_needed_runs(w->shard, shown, &live);
-	if (rc == 0 && live.n)
-		qsort(live.v, live.n, sizeof *live.v, by_run);
+	sort(&live);
 	for (size_t i = 0; rc == 0 && i < o->n; i++)
-		if (!live.n || !bsearch(o->v + i, live.v, live.n,
-		    sizeof *live.v, by_run))
+		if (!epd_run_ids_has(&live, o->v[i]))
 			o->v[n++] = o->v[i];
 	if (rc == 0)
 		o->n = n;
@@ -90,10 +111,10 @@ is_pulled_into(const struct epd_workflow *w)
 }
 
 int
-epd_orphans(struct epd_run_ids *o, const struct epd_workflow *w,
+epd_orphans(struct epd_run_ids *o, const struct epd_workflow *w, int dir,
     struct epd_why *why)
 {
-	int rc = w->runs < 0 ? 0 : epd_run_each(w->runs, lying, o);
+	int rc = dir < 0 ? 0 : epd_run_each(dir, lying, o);
 
 	/* Asked after listing: who begins now has none of those. */
 	if (rc == 0 && o->n && is_pulled_into(w))

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/stop.h"
 #include "flow/book.h"
 #include "flow/handoff.h"
@@ -62,6 +63,7 @@ struct back {
 	struct epd_store *s;
 	const struct epd_workflow *w;
 	const struct epd_restore *r;	/* NULL: all, for a verb */
+	int ahead;			/* what is there is not looked at, nor used */
 	struct epd_restored sum;
 };
 
@@ -89,6 +91,16 @@ pin(const struct epd_workflow *w, const struct epd_lot *lot)
 }
 
 static int
+is_there(const struct epd_workflow *w, const struct epd_lot *lot)
+{
+	char name[EPD_RUN_NAME];
+
+	epd_run_format(name, lot->run);
+	return w->runs >= 0 && faccessat(w->runs, name, F_OK,
+	    AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int
 fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
     struct epd_why *why)
 {
@@ -99,11 +111,13 @@ fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	if (!is_asked(x->r, first, first + (uint32_t)lot->n))
 		return 0;
 	x->sum.pages += (uint64_t)lot->n;
-	if (pin(x->w, lot)) {
+	if (x->ahead ? is_there(x->w, lot) : pin(x->w, lot)) {
 		x->sum.pinned += (uint64_t)lot->n;
 		return 0;
 	}
 	rc = epd_fill_run(x->s, x->w, lot, &f, why);
+	if (x->ahead)
+		epd_count(x->s->metrics, EPD_M_PREFETCHED, f.runs);
 	x->sum.came += f.pages;
 	x->sum.bytes += f.bytes;
 	x->sum.missing += f.missing;
@@ -118,6 +132,7 @@ struct out {
 	struct epd_workflow *w;
 	struct epd_lower *tier;
 	uint64_t lease, renew_ns;
+	struct epd_buf manifest;	/* whose pages these are, for who finds them */
 	struct epd_offloaded sum;
 };
 
@@ -157,6 +172,9 @@ elsewhere(struct out *x, const struct epd_lot *lot, struct epd_why *why)
 	long n = epd_lower_ops(x->tier)->has(x->tier, lot,
 	    epd_store_tier_end(x->s, tier, 1), why);
 
+	/* Of a tier that cannot be asked nobody knows; what it lacks is computed. */
+	if (n == EPD_EUNSUPPORTED)
+		return 0;
 	n = n < 0 ? 0 : n;
 	x->sum.had += (uint64_t)n;
 	x->sum.missing += (uint64_t)(lot->n - n);
@@ -170,6 +188,7 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	struct out *x = arg;
 	const enum epd_tier tier = epd_lower_ops(x->tier)->tier;
 	const void **page = epd_calloc((size_t)lot->n, sizeof *page);
+	struct epd_lot mine = *lot;
 	struct epd_run *run;
 	int rc;
 
@@ -177,6 +196,7 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	if (!page)
 		return -ENOMEM;
 	x->sum.pages += (uint64_t)lot->n;
+	mine.manifest = epd_span(x->manifest.p, x->manifest.n);
 	rc = look(x->w, lot, &run, page);
 	if (rc < 0) {
 		epd_free(page);
@@ -184,7 +204,7 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	}
 	rc = keep_lease(x, why);
 	if (rc == 0)
-		rc = epd_lower_ops(x->tier)->put(x->tier, lot, page,
+		rc = epd_lower_ops(x->tier)->put(x->tier, &mine, page,
 		    epd_store_tier_end(x->s, tier, lot->n), why);
 	if (rc == 0)
 		x->sum.bytes += (uint64_t)lot->n * lot->shape.bytes;
@@ -252,6 +272,32 @@ stay(struct out *x, uint32_t state, struct epd_why *why)
 	return rc;
 }
 
+/* The state as JSON; without memory for it pages go without. */
+static void
+describe(struct out *x, const struct epd_offload *o)
+{
+	struct epd_buf *b = &x->manifest;
+	struct epd_jw w = { .out = b };
+	char name[EPD_REF_TEXT];
+	struct epd_state st;
+
+	if (epd_shard_state(x->w->shard, o->state.state, &st) < 0)
+		return;
+	epd_jw_begin(&w, NULL, '{');
+	epd_jw_int(&w, "schema_version", 1);
+	epd_jw_str(&w, "object", "kv_page");
+	epd_jw_str(&w, "state", epd_ref_format(name, x->w->name, st.id,
+	    st.versions));
+	epd_jw_hex(&w, "store", x->s->uuid, 16);
+	epd_jw_hex(&w, "model_fp", st.model_fp.b, EPD_NAME);
+	epd_jw_str(&w, "tenant", *st.tenant ? st.tenant : NULL);
+	epd_jw_uint(&w, "wall_ms", epd_clock_wall_ms());
+	epd_jw_str(&w, "reason", o->reason);
+	epd_jw_end(&w, '}');
+	if (b->failed)
+		epd_buf_free(b);
+}
+
 static int
 offload(struct epd_store *s, struct epd_workflow *w,
     const struct epd_offload *o, struct epd_offloaded *sum, struct epd_why *why)
@@ -273,6 +319,7 @@ offload(struct epd_store *s, struct epd_workflow *w,
 	x.lease = r.lease;
 	x.renew_ns = from + (uint64_t)s->config.lease_ms * MS / 3;
 	x.sum.version = r.version;
+	describe(&x, o);
 	rc = o->tier == EPD_TIER_CPU ? stay(&x, o->state.state, why) :
 	    epd_lots_of(w, o->state.state, 0, 1, put_lot, &x, why);
 	rc = end(&x, o, rc, why);
@@ -280,6 +327,7 @@ offload(struct epd_store *s, struct epd_workflow *w,
 		rc = epd_spare(w, o->state.state, &x.sum.freed, &x.sum.shared,
 		    why);
 	x.sum.ns = epd_clock_boot_ns() - from;
+	epd_buf_free(&x.manifest);
 	*sum = x.sum;
 	return rc;
 }
@@ -441,7 +489,7 @@ epd_rest_wake(struct epd_workflow *w, struct epd_state *st, int fill,
 int
 epd_rest_fill(struct epd_workflow *w, uint32_t state, uint32_t version)
 {
-	struct back x = { .s = w->store, .w = w };
+	struct back x = { .s = w->store, .w = w, .ahead = 1 };
 
 	return w->store ? epd_lots_of(w, state, version, 0, fill_lot, &x,
 	    NULL) : 0;

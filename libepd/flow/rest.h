@@ -61,6 +61,15 @@ struct epd_restored {
 int epd_flow_restore(struct epd_store *s, const struct epd_restore *r,
     struct epd_restored *out, struct epd_why *why);
 
+/*
+ * Have the kth page of a node in memory again, with what lies in one run with it, from
+ * whatever tier has it.  A state that rests stays so.
+ * Fails: EPD_ENOTHING (no tier has it, or there is no such page), EPD_ELOCKED, -ENOSPC,
+ * as opening the workflow.
+ */
+int epd_flow_touch(struct epd_store *s, const char *workflow, uint64_t node,
+    uint32_t k, struct epd_why *why);
+
 /* It waits for a tool's result, for ttl_ms as far as is known (0: unknown); "": no more. */
 int epd_flow_wait(struct epd_store *s, const struct epd_ref *state,
     const char *tool, uint64_t ttl_ms, const char *reason, struct epd_why *why);

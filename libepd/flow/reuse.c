@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "flow/book.h"
 #include "flow/reuse.h"
+#include "flow/tiers.h"
 
 struct finder {
 	struct epd_seq *q;
@@ -143,16 +144,32 @@ folder(const struct finder *f, const struct place *p)
 	    epd_memory_find(f->q->s->store->memory, p->workflow);
 }
 
+/* A run's table, and its folder; one that made way for others comes back first. */
+static int
+open_run(const struct finder *f, const struct place *p, int *fd,
+    struct epd_run **table, struct epd_run_shape *shape)
+{
+	int rc;
+
+	*fd = folder(f, p);
+	rc = *fd < 0 ? *fd : epd_run_table(table, *fd, p->run, shape, NULL);
+	if (rc != -ENOENT ||
+	    epd_fill_heard(f->q->s->store, p->workflow, p->run) < 0)
+		return rc;
+	if (*fd < 0)
+		*fd = folder(f, p);
+	return *fd < 0 ? *fd : epd_run_table(table, *fd, p->run, shape, NULL);
+}
+
 /* Take what a place has of the sequence from page on; the pages, or an error. */
 static long
 take(struct finder *f, const struct place *p, long page,
     const struct epd_name *name)
 {
-	const int fd = folder(f, p);
 	struct epd_run_shape shape;
 	struct epd_run *table = NULL, *map;
 	long k = 0, at, n = 0;
-	int rc = fd < 0 ? fd : epd_run_table(&table, fd, p->run, &shape, NULL);
+	int fd, rc = open_run(f, p, &fd, &table, &shape);
 
 	/* A hint may be wrong: what was given to another is not for us. */
 	if (rc == 0 && fd != f->q->w->runs && epd_run_is_given(table))

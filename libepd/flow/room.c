@@ -100,7 +100,8 @@ going(void *arg, const char *workflow, uint64_t run, const char *first,
 	    epd_lower_ops(x->below)->alias(x->below, first, first_run, workflow,
 	    run) : move_out(x, workflow, run, dir);
 	close(dir);
-	if (rc == 0)
+	/* Another pack there may have them already. */
+	if (rc == 0 || rc == -EEXIST)
 		return;
 	epd_count(x->s->metrics, EPD_M_TIER_ERRORS, 1);
 	epd_log(&x->s->log, "op=evict workflow=%s run=%016llx error=%s",
@@ -140,15 +141,28 @@ evict(struct epd_store *s, uint64_t to, struct epd_lower *below,
 	return rc;
 }
 
+enum epd_tier
+epd_store_below(const struct epd_store *s)
+{
+	const struct epd_config *c = &s->config;
+	const enum epd_tier tier = epd_tier_parse(c->tier_evict_to);
+
+	if (!c->enable_offload)
+		return EPD_TIER_NONE;
+	/* In the store's own folder nothing is put but by command. */
+	if (tier == EPD_TIER_NVME)
+		return *c->tier_nvme_dir ? tier : EPD_TIER_NONE;
+	return *c->tier_mooncake_url || *c->tier_mooncake_master ? tier :
+	    EPD_TIER_NONE;
+}
+
 static struct epd_lower *
 below(struct epd_store *s)
 {
-	const enum epd_tier tier = epd_tier_parse(s->config.tier_evict_to);
+	const enum epd_tier tier = epd_store_below(s);
 	struct epd_lower *l = NULL;
 
-	/* In the store's own folder nothing is put but by command. */
-	if (s->config.enable_offload && tier != EPD_TIER_NONE &&
-	    (tier != EPD_TIER_NVME || *s->config.tier_nvme_dir))
+	if (tier != EPD_TIER_NONE)
 		(void)epd_store_tier(s, tier, &l, NULL);
 	return l;
 }

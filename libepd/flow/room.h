@@ -13,6 +13,8 @@
  */
 int epd_store_room(struct epd_store *s, uint64_t bytes,
     struct epd_memory_fit *out, struct epd_why *why);
+/* The tier that runs move out to of themselves; EPD_TIER_NONE if none is set up. */
+enum epd_tier epd_store_below(const struct epd_store *s);
 /* Where the file system is full below the cap: 1 if that many bytes went, or some; 0. */
 int epd_store_squeeze(struct epd_store *s, uint64_t bytes);
 

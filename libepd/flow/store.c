@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/said.h"
 #include "flow/book.h"
 #include "flow/inner.h"
 #include "flow/tiers.h"
@@ -267,17 +268,30 @@ place(struct epd_store *s, const struct epd_store_options *o,
 	return s->path ? 0 : -ENOMEM;
 }
 
-/* A node says who it is, so that it is told where another has taken over. */
-static void
-name_node(struct epd_store *s)
+/*
+ * A node says who it is, so that it is told where another has taken over.  The name is
+ * said where an address or a folder could be, and shown to people elsewhere.
+ */
+static int
+name_node(struct epd_store *s, struct epd_why *why)
 {
 	const char *name = s->config.directory_node;
 
 	if (strcmp(s->config.directory_backend, "etcd"))
-		return;
-	snprintf(s->node, sizeof s->node, "%.63s", name);
-	if (!*s->node && gethostname(s->node, sizeof s->node - 1))
-		strcpy(s->node, "unnamed");
+		return 0;
+	if (!*name) {
+		if (gethostname(s->node, sizeof s->node - 1))
+			strcpy(s->node, "unnamed");
+		epd_said_tidy(s->node, strlen(s->node));
+		return 0;
+	}
+	if (strlen(name) < sizeof s->node) {
+		strcpy(s->node, name);
+		epd_said_tidy(s->node, strlen(s->node));
+	}
+	return strcmp(s->node, name) || strchr(name, '/') ? epd_why(why,
+	    EPD_EUSAGE, "directory.node: no name of a node: at most %zu bytes "
+	    "that can be shown, and no /", sizeof s->node - 1) : 0;
 }
 
 int
@@ -300,8 +314,8 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	s->listener = o->listener;
 	s->log = o->log;
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
-	name_node(s);
-	if ((rc = place(s, o, why)) < 0 ||
+	if ((rc = name_node(s, why)) < 0 ||
+	    (rc = place(s, o, why)) < 0 ||
 	    (rc = identify(s, o->create, why)) < 0 ||
 	    (rc = open_parts(s, o->look, why)) < 0) {
 		epd_store_close(s);

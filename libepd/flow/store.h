@@ -48,6 +48,7 @@ struct epd_store {
 	struct epd_memory *memory;
 	struct epd_dir *dir;		/* where.h; NULL until it is asked for */
 	int no_dir;			/* why it cannot be had */
+	uint64_t dir_left_ns;		/* till then it is not asked for pages: it was away */
 	struct epd_memory *disk;	/* of the tier nvme (tiers.h); NULL until it is asked for */
 	int no_disk;			/* why it cannot be had */
 	struct epd_lower *lower[EPD_TIER_COUNT];	/* likewise */

@@ -228,7 +228,8 @@ take(void *arg, const char *name)
 
 	if (of_cache(NULL, name) == CACHE && fstatat(k->s->cache, name, &st,
 	    AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
-		epd_litter_remove(k->s->cache, name, k->out);
+		epd_litter_remove(k->s->cache, name, &k->out->temporaries,
+		    &k->out->temporary_bytes);
 	return 0;
 }
 

@@ -25,6 +25,28 @@
 #define MS UINT64_C(1000000)
 enum { POLL_MS = 5 };
 
+/* Both would have files of one name in one folder. */
+static int
+is_memorys(const struct epd_store *s)
+{
+	struct stat a, b;
+
+	return !fstat(epd_memory_folder(s->memory), &a) &&
+	    !fstat(epd_memory_folder(s->disk), &b) && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino;
+}
+
+/* Who looks and found none looks again, for another may have made it. */
+static void
+look_again(struct epd_store *s)
+{
+	if (s->procs || !s->disk || epd_memory_folder(s->disk) >= 0 ||
+	    s->lower[EPD_TIER_NVME])
+		return;
+	epd_memory_close(s->disk);
+	s->disk = NULL;
+}
+
 struct epd_memory *
 epd_store_disk(struct epd_store *s, int make)
 {
@@ -33,6 +55,7 @@ epd_store_disk(struct epd_store *s, int make)
 	struct epd_why why = { "" };
 	int rc;
 
+	look_again(s);
 	if (s->disk || s->no_disk || (!make && !*dir &&
 	    faccessat(s->dirfd, EPD_DISK, F_OK, AT_SYMLINK_NOFOLLOW)))
 		return s->disk;
@@ -42,6 +65,10 @@ epd_store_disk(struct epd_store *s, int make)
 	    epd_memory_look)(&s->disk, dir, s->uuid, s->path,
 	    (uint64_t)s->config.tier_nvme_cap, &why);
 	epd_buf_free(&own);
+	if (rc == 0 && is_memorys(s)) {
+		epd_memory_close(s->disk);
+		rc = epd_why(&why, -EINVAL, "tier.nvme_dir is page.memory_dir");
+	}
 	if (rc < 0) {
 		s->disk = NULL;
 		s->no_disk = rc;
@@ -65,6 +92,10 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 	return epd_nvme_open(out, &o);
 }
 
+static const struct epd_words pins = EPD_WORDS(
+    [EPD_MOONCAKE_PIN_NONE] = "none", [EPD_MOONCAKE_PIN_SOFT] = "soft",
+    [EPD_MOONCAKE_PIN_HARD] = "hard");
+
 static int
 open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 {
@@ -76,6 +107,8 @@ open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 		.page_ns = MS * (uint64_t)c->tier_mooncake_timeout_ms,
 		.level = strcmp(c->tier_compression, "none") != 0,
 		.metrics = s->metrics, .log = s->log,
+		.pin = (enum epd_mooncake_pin)epd_word_parse(&pins,
+		    c->tier_mooncake_pin),
 	};
 	struct epd_buf key = { 0 };
 	int rc = 0;
@@ -208,7 +241,9 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 		f->want[i] = f->had[i] ? NULL : f->page[i];
 	n = epd_lower_ops(l)->get(l, f->lot, f->want, f->had, end, &why);
 	if (n < 0) {
-		epd_count(f->s->metrics, EPD_M_TIER_ERRORS, 1);
+		/* mooncake_store has counted what failed. */
+		epd_count(f->s->metrics, EPD_M_TIER_ERRORS,
+		    tier == EPD_TIER_NVME);
 		epd_log(&f->s->log, "op=restore tier=%s run=%016llx error=%s "
 		    "why=\"%s\"", epd_tier_name(tier),
 		    (unsigned long long)f->lot->run, epd_errlabel((int)n),
@@ -298,9 +333,8 @@ lock_fill(const struct epd_store *s, int dir, uint64_t run, char name[64])
 	return EPD_ELOCKED;
 }
 
-/* Whether there is any tier below memory that might have something. */
-static int
-is_any(struct epd_store *s)
+int
+epd_store_tiered(struct epd_store *s)
 {
 	return *s->config.tier_mooncake_url || *s->config.tier_mooncake_master ||
 	    epd_store_disk(s, 0) || (s->transports && *s->node);
@@ -314,7 +348,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	char name[64];
 	int rc, fd;
 
-	if (!is_any(s) || w->runs < 0) {
+	if (!epd_store_tiered(s) || w->runs < 0) {
 		sum->missing += (uint64_t)lot->n;
 		return EPD_ENOTHING;
 	}
@@ -343,6 +377,34 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 	    lot->shape.bytes);
 	epd_count(s->metrics, EPD_M_RESTORE_NS, epd_clock_boot_ns() - from);
 	return 0;
+}
+
+int
+epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run)
+{
+	struct epd_memory *disk = epd_store_disk(s, 0);
+	struct epd_workflow w = { .dirfd = -1, .runs = -1 };
+	struct epd_lot lot = { .workflow = w.name, .run = run };
+	struct epd_page_entry *e = NULL;
+	struct epd_fill f = { 0 };
+	int rc = disk && strlen(workflow) < sizeof w.name ? 0 : EPD_ENOTHING;
+
+	if (rc == 0)
+		rc = epd_nvme_table(disk, workflow, run, &lot.shape, &e, &lot.n,
+		    &lot.given);
+	if (rc == 0 && lot.given)
+		rc = EPD_ENOTHING;
+	if (rc == 0) {
+		strcpy(w.name, workflow);
+		lot.entry = e;
+		rc = w.runs = epd_memory_dir(s->memory, workflow);
+	}
+	if (rc >= 0)
+		rc = epd_fill_run(s, &w, &lot, &f, NULL);
+	if (w.runs >= 0)
+		close(w.runs);
+	epd_free(e);
+	return rc;
 }
 
 void

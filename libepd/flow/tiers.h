@@ -20,6 +20,8 @@ int epd_store_tier(struct epd_store *s, enum epd_tier tier,
 #define EPD_DISK "disk"
 struct epd_memory *epd_store_disk(struct epd_store *s, int make);
 void epd_store_tiers_close(struct epd_store *s);
+/* Whether there is any place below memory that might have something. */
+int epd_store_tiered(struct epd_store *s);
 /* When a tier has to be done with a lot. */
 uint64_t epd_store_tier_end(const struct epd_store *s, enum epd_tier tier, long pages);
 
@@ -39,6 +41,12 @@ struct epd_fill {
  */
 int epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, struct epd_fill *sum, struct epd_why *why);
+
+/*
+ * The same of a run that somebody heard of, in whichever workflow, and knows nothing of:
+ * 0 if the disk has it and it was computed here.
+ */
+int epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run);
 
 /* Unlink a run, in memory and where it may have been put. */
 void epd_workflow_drop(const struct epd_workflow *w, uint64_t run);

@@ -16,7 +16,7 @@
 enum epd_prefetch {
 	EPD_PREFETCH_NONE,		/* no pages: they are had when they are needed */
 	EPD_PREFETCH_NEXT_STEP,		/* those that the next step reads: all */
-	EPD_PREFETCH_SPECULATIVE,	/* the same: nothing here guesses a step */
+	EPD_PREFETCH_SPECULATIVE,	/* the same; what is guessed is in flow/ahead.h */
 };
 struct epd_transfer_policy {
 	enum epd_backend transport;	/* a hint; EPD_VIA_NONE: the planner's choice */

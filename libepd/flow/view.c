@@ -5,18 +5,41 @@
 
 #include "base/alloc.h"
 #include "flow/look.h"
+#include "flow/packs.h"
+
+/* A workflow as its states are told; what lies on the disk is listed when one misses it. */
+struct telling {
+	struct epd_workflow w;
+	struct epd_book b;
+	struct epd_run_ids packs;
+	int listed;
+};
 
 static int
-line_of(const struct epd_workflow *w, const struct epd_book *b,
-    const struct epd_state *st, struct epd_state_line *l)
+below(struct telling *t, struct epd_store *s, uint32_t state, uint64_t *out)
+{
+	uint64_t node;
+	int rc = t->listed ? 0 : epd_packs_list(&t->packs, s, t->w.name);
+
+	t->listed = 1;
+	if (rc < 0 || !t->packs.n)
+		return rc;
+	rc = epd_shard_holds(t->w.shard, state, 0, &node);
+	return rc < 0 ? rc : epd_packs_count(t->w.shard, &t->b, &t->packs,
+	    node, out);
+}
+
+static int
+line_of(struct telling *t, struct epd_store *s, const struct epd_state *st,
+    struct epd_state_line *l)
 {
 	struct epd_weight x;
-	int rc = epd_book_weigh(b, w->shard, st->id, 0, &x);
+	int rc = epd_book_weigh(&t->b, t->w.shard, st->id, 0, &x);
 
 	if (rc < 0)
 		return rc;
-	epd_book_line(l, w, st, &x);
-	return 0;
+	epd_book_line(l, &t->w, st, &x);
+	return l->missing ? below(t, s, st->id, &l->below) : 0;
 }
 
 struct lister {
@@ -34,23 +57,22 @@ static int
 states_of(void *arg, const char *name)
 {
 	struct lister *l = arg;
-	struct epd_workflow w;
-	struct epd_book b = {0};
+	struct telling t = { .listed = 0 };
 	struct epd_state st;
 	uint32_t after = 0;
-	int rc = epd_workflow_open(&w, l->s, name, 1, l->why);
+	int rc = epd_workflow_open(&t.w, l->s, name, 1, l->why);
 
 	/* One that has been made and not yet written to is no fault in a list. */
 	if (rc < 0)
 		return rc == EPD_ENOTHING && l->all ? 0 : rc;
-	rc = epd_book_open(&b, &w, &l->names, l->why);
+	rc = epd_book_open(&t.b, &t.w, &l->names, l->why);
 	if (rc == 0)
-		rc = epd_book_paths(&b, w.shard);
-	while (rc == 0 && (rc = epd_shard_next(w.shard, after, &st)) == 0) {
+		rc = epd_book_paths(&t.b, t.w.shard);
+	while (rc == 0 && (rc = epd_shard_next(t.w.shard, after, &st)) == 0) {
 		struct epd_state_line line;
 
 		after = st.id;
-		rc = line_of(&w, &b, &st, &line);
+		rc = line_of(&t, l->s, &st, &line);
 		if (rc == EPD_ENOSTATE)		/* expired meanwhile */
 			rc = 0;
 		else if (rc < 0)
@@ -59,8 +81,9 @@ states_of(void *arg, const char *name)
 		else
 			rc = l->fn(l->arg, &line);
 	}
-	epd_book_close(&b);
-	epd_workflow_close(&w);
+	epd_run_ids_free(&t.packs);
+	epd_book_close(&t.b);
+	epd_workflow_close(&t.w);
 	return rc == EPD_ENOSTATE ? 0 : rc;
 }
 
@@ -182,6 +205,7 @@ plant(void *arg, const struct epd_state_line *l)
 		return -ENOMEM;
 	f->v = p;
 	f->v[f->n] = *l;
+	f->v[f->n].tier = f->v[f->n].tool = NULL;
 	f->v[f->n++].workflow = NULL;
 	return 0;
 }
@@ -231,6 +255,9 @@ label(struct forest *f, size_t i)
 		epd_buf_fmt(b, ", %llu of %llu pages not in memory",
 		    (unsigned long long)l->missing,
 		    (unsigned long long)l->pages);
+	if (l->below)
+		epd_buf_fmt(b, ", %llu of those in nvme",
+		    (unsigned long long)l->below);
 	if (l->parent_state)
 		epd_buf_fmt(b, ", from s%u@%u%s", l->parent_state,
 		    l->parent_version, f->at[i].parent < 0 ? " (released)" : "");

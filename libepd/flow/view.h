@@ -15,6 +15,8 @@ struct epd_state_line {
 	uint64_t tokens;
 	uint32_t images;
 	uint64_t pages, missing;	/* pages; those not in memory now */
+	uint64_t below;			/* of those, how many the disk's tier has */
+	const char *tier, *tool;	/* as of its state (shard/types.h) */
 	uint64_t private_bytes, shared_bytes, proportional_bytes;
 	uint64_t created_ms, changed_ms, ttl_deadline_ms;
 	uint32_t parent_state, parent_version;
@@ -60,6 +62,17 @@ int epd_flow_model_of(struct epd_store *s, const struct epd_ref *ref,
 /* The branches of a workflow drawn as text lines. */
 int epd_view_tree(struct epd_store *s, const char *workflow,
     struct epd_buf *out, struct epd_why *why);
+
+/* What a tier here, cpu or nvme, has now: its cap, and if it is asked for the rest. */
+struct epd_tier_sight {
+	uint64_t used, cap, runs;
+};
+/* -ENOENT: there is none of it here; -ENOMEM, -errno. */
+int epd_view_tier(struct epd_store *s, enum epd_tier tier, int used,
+    struct epd_tier_sight *out);
+/* Runs of a workflow that nvme has, ascending.  Owns: the caller frees *run. */
+int epd_view_packs(struct epd_store *s, const char *workflow, uint64_t **run,
+    size_t *n);
 
 /* release_state, and its runs are unlinked. */
 int epd_flow_release(struct epd_store *s, const struct epd_ref *ref,

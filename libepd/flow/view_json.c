@@ -134,6 +134,15 @@ bundles(struct sheet *p)
 
 /* ---- pages ---- */
 
+/* Where it would be read from, as far as that is known without asking. */
+static const char *
+tier_of(const struct epd_look *k, uint64_t run)
+{
+	return epd_book_run(k->book, run) ? epd_tier_name(EPD_TIER_CPU) :
+	    k->packs && epd_run_ids_has(k->packs, run) ?
+	    epd_tier_name(EPD_TIER_NVME) : NULL;
+}
+
 static int
 pages(struct sheet *p)
 {
@@ -175,6 +184,7 @@ pages(struct sheet *p)
 		epd_jw_str(w, "run", row[i].run ? run : NULL);
 		epd_jw_bool(w, "in_memory", epd_book_run(k->book,
 		    row[i].run) != NULL);
+		epd_jw_str(w, "tier", tier_of(k, row[i].run));
 		epd_jw_end(w, '}');
 	}
 	epd_jw_end(w, ']');
@@ -258,6 +268,7 @@ weight(struct sheet *p)
 	epd_jw_end(w, '}');
 	epd_jw_uint(w, "pages", k->x.pages);
 	epd_jw_uint(w, "pages_missing", k->x.missing);
+	epd_jw_uint(w, "pages_nvme", k->below);
 }
 
 static void
@@ -383,7 +394,7 @@ view_feature(struct epd_store *s, const struct epd_ref *ref,
 }
 
 struct sum {
-	uint64_t states, versions, tokens, pages, missing, bytes;
+	uint64_t states, versions, tokens, pages, missing, below, bytes;
 };
 
 static int
@@ -396,6 +407,7 @@ add(void *arg, const struct epd_state_line *l)
 	s->tokens += l->tokens;
 	s->pages += l->pages;
 	s->missing += l->missing;
+	s->below += l->below;
 	s->bytes += l->proportional_bytes;
 	return 0;
 }
@@ -425,6 +437,7 @@ view_workflow(struct epd_store *s, const struct epd_ref *ref,
 	epd_jw_uint(&jw, "tokens", n.tokens);
 	epd_jw_uint(&jw, "pages", n.pages);
 	epd_jw_uint(&jw, "pages_missing", n.missing);
+	epd_jw_uint(&jw, "pages_nvme", n.below);
 	epd_jw_uint(&jw, "bytes", n.bytes);
 	epd_jw_end(&jw, '}');
 	epd_workflow_close(&w);

@@ -16,6 +16,8 @@ struct gauges {
 	uint64_t by_status[7];
 	uint32_t unreadable;
 	uint64_t features, feature_bytes, memory_bytes, index_bytes;
+	uint64_t below, waiting, at_rest;
+	struct epd_tier_sight memory, disk;
 	struct epd_store *s;
 };
 
@@ -34,6 +36,9 @@ add_state(void *arg, const struct epd_state_line *l)
 	g->tokens += l->tokens;
 	g->pages += l->pages;
 	g->missing += l->missing;
+	g->below += l->below;
+	g->waiting += *l->tool != '\0';
+	g->at_rest += !strcmp(l->status, "OFFLOADED");
 	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		g->by_status[i] += !strcmp(l->status, statuses[i]);
 	return 0;
@@ -70,8 +75,11 @@ count(struct epd_store *s, struct gauges *g, struct epd_why *why)
 	g->s = s;
 	if ((rc = epd_workflow_each(s, add_workflow, g)) < 0 ||
 	    (rc = epd_feature_each(s->features, "", add_feature, g)) < 0 ||
-	    (rc = epd_memory_used(s->memory, &g->memory_bytes)) < 0)
+	    (rc = epd_view_tier(s, EPD_TIER_CPU, 1, &g->memory)) < 0 ||
+	    ((rc = epd_view_tier(s, EPD_TIER_NVME, 1, &g->disk)) < 0 &&
+	    rc != -ENOENT))
 		return epd_why(why, rc, "%s: %s", s->path, epd_strerror(rc));
+	g->memory_bytes = g->memory.used;
 	g->index_bytes = epd_index_bytes(s->memory);
 	g->memory_bytes -= g->index_bytes < g->memory_bytes ? g->index_bytes :
 	    g->memory_bytes;
@@ -180,6 +188,17 @@ gauges(struct sheet *p, const struct epd_store *s, const struct gauges *g)
 		whole(p, "memory_index_bytes", "gauge", g->index_bytes);
 		whole(p, "memory_cap_bytes", "gauge",
 		    epd_memory_cap(s->memory));
+	} else if (!strcmp(p->group, "tier")) {
+		/* Memory's bytes and cap are state's. */
+		whole(p, "memory_runs", "gauge", g->memory.runs);
+		whole(p, "nvme_runs", "gauge", g->disk.runs);
+		whole(p, "nvme_bytes", "gauge", g->disk.used);
+		whole(p, "nvme_cap_bytes", "gauge", g->disk.cap);
+		whole(p, "pages_nvme", "gauge", g->below);
+		whole(p, "states_waiting", "gauge", g->waiting);
+		whole(p, "states_at_rest", "gauge", g->at_rest);
+		real(p, "residency", "gauge", g->pages ?
+		    (double)(g->pages - g->missing) / (double)g->pages : 1);
 	}
 }
 

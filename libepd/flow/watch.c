@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "flow/look.h"
+#include "flow/packs.h"
 #include "flow/runs.h"
 
 enum { TICK_MS = 50 };		/* more than any kernel's */
@@ -42,6 +43,7 @@ struct epd_watch {
 	uint32_t weighed;	/* states looked at since it was counted */
 	struct timespec changed; /* the folder of runs, when it was counted */
 	struct mapped *last;	/* or NULL */
+	struct epd_run_ids packs;	/* as they were listed last */
 };
 
 int
@@ -87,6 +89,7 @@ epd_watch_close(struct epd_watch *w)
 	if (!w)
 		return;
 	forget(w);
+	epd_run_ids_free(&w->packs);
 	epd_workflow_close(&w->w);
 	epd_free(w);
 }
@@ -184,6 +187,19 @@ epd_watch_book(struct epd_watch *w, const struct epd_book **out,
 	}
 	if (rc == 0)
 		*out = &w->book;
+	return rc;
+}
+
+/* Nobody tells when that changes, so it is listed each time. */
+int
+epd_watch_packs(struct epd_watch *w, const struct epd_run_ids **out)
+{
+	int rc;
+
+	epd_run_ids_free(&w->packs);
+	rc = epd_packs_list(&w->packs, w->s, w->w.name);
+	if (rc == 0)
+		*out = &w->packs;
 	return rc;
 }
 

@@ -12,12 +12,15 @@
 
 #define MS UINT64_C(1000000)
 enum { HINTS = 8 };
+/* A directory that was away is not asked for pages again so long: a command's while. */
+static const uint64_t LEFT_NS = 10000 * MS;
 
 struct epd_dir *
 epd_store_dir(struct epd_store *s)
 {
 	struct epd_dir_options o = { .config = &s->config,
-		.metrics = s->metrics, .log = &s->log };
+		.metrics = s->metrics, .log = &s->log,
+		.say = s->listener.fn, .arg = s->listener.arg };
 	struct epd_why why = { "" };
 	int rc;
 
@@ -35,11 +38,31 @@ epd_store_dir(struct epd_store *s)
 	return s->dir;
 }
 
+int
+epd_where_is_left(const struct epd_store *s)
+{
+	return epd_clock_boot_ns() < s->dir_left_ns;
+}
+
+void
+epd_where_leave(struct epd_store *s, struct epd_dir *d)
+{
+	if (epd_dir_is_away(d))
+		s->dir_left_ns = epd_clock_boot_ns() + LEFT_NS;
+}
+
 static uint64_t
 soon(const struct epd_store *s)
 {
 	return epd_clock_boot_ns() + MS *
 	    (uint64_t)s->config.directory_timeout_ms;
+}
+
+/* A question has its own time-out; cut short by ours it would not show etcd away. */
+static uint64_t
+asked_by(const struct epd_store *s)
+{
+	return soon(s) + MS * (uint64_t)s->config.directory_timeout_ms;
 }
 
 struct named {
@@ -65,6 +88,7 @@ epd_where_node(struct epd_store *s, const char *text,
     char address[EPD_ADDRESS], struct epd_why *why)
 {
 	struct named x = { .name = text };
+	struct epd_why said = { "" };
 	struct epd_dir *d;
 	int rc;
 
@@ -78,9 +102,10 @@ epd_where_node(struct epd_store *s, const char *text,
 	if (!(d = epd_store_dir(s)))
 		return epd_why(why, EPD_EUSAGE, "%.80s: no address, and no "
 		    "directory knows of nodes (directory.backend)", text);
-	rc = epd_dir_nodes(d, is_named, &x, soon(s), why);
+	rc = epd_dir_nodes(d, is_named, &x, asked_by(s), &said);
 	if (rc < 0)
-		return rc;
+		return epd_why(why, rc, "%.80s: the directory cannot be asked "
+		    "for it: %.120s", text, said.text);
 	if (!x.n || !*x.found.address)
 		return epd_why(why, EPD_ENOTHING, "%.80s: no such node lives, as "
 		    "far as the directory can tell", text);
@@ -218,8 +243,8 @@ by_hints(struct hunt *h, struct epd_dir *d, int again)
 	    h->lot->entry[last].rows < h->lot->shape.tokens))
 		last--;
 	epd_hex_format(key, h->lot->entry[last].name.b, EPD_NAME);
-	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS, soon(h->s),
-	    NULL);
+	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS,
+	    asked_by(h->s), NULL);
 	for (int i = 0; i < n && h->left; i++)
 		(void)try_node(h, hint[i].address, hint[i].owner, 0);
 }
@@ -270,14 +295,25 @@ is_root(void *arg, const struct epd_version *v)
 static void
 by_owner(struct hunt *h, struct epd_dir *d)
 {
-	struct root x = { .h = h };
 	struct epd_node_info node;
 	uint64_t term;
 
-	if (epd_shard_runs(h->w->shard, is_root, &x) < 0 || !*h->from)
-		return;
-	if (epd_dir_owner(d, h->origin, &node, &term, soon(h->s), NULL) == 1)
+	if (*h->from && epd_dir_owner(d, h->origin, &node, &term,
+	    asked_by(h->s), NULL) == 1)
 		(void)try_node(h, node.address, node.uuid, 1);
+}
+
+/*
+ * A sum is no signature: of what was computed here it would not do, so who is not
+ * trusted is asked only for what is a peer's anyway.
+ */
+static int
+is_peers(struct hunt *h)
+{
+	struct root x = { .h = h };
+
+	(void)epd_shard_runs(h->w->shard, is_root, &x);
+	return h->lot->given || *h->from || h->s->config.trust_peers;
 }
 
 long
@@ -289,14 +325,17 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		    (uint64_t)s->config.transfer_timeout_ms };
 	struct epd_dir *d = s->transports ? epd_store_dir(s) : NULL;
 
-	if (!d || w->runs < 0)
+	if (!d || w->runs < 0 || !w->shard ||
+	    epd_where_is_left(s) || !is_peers(&h))
 		return 0;
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];
-	for (int again = 0; again < 2 && h.left; again++)
-		by_hints(&h, d, again);
-	if (h.left)
+	by_hints(&h, d, 0);
+	if (h.left && !epd_dir_is_away(d))
+		by_hints(&h, d, 1);
+	if (h.left && !epd_dir_is_away(d))
 		by_owner(&h, d);
+	epd_where_leave(s, d);
 	*given |= h.given;
 	return h.came;
 }

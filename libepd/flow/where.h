@@ -19,6 +19,10 @@
  */
 struct epd_dir *epd_store_dir(struct epd_store *s);
 
+/* Whether it was away a moment ago, and is not asked now; and that this is noted. */
+int epd_where_is_left(const struct epd_store *s);
+void epd_where_leave(struct epd_store *s, struct epd_dir *d);
+
 /*
  * What a person wrote for a peer: an address as it is, "NODE" as the directory has it.
  * Fails: EPD_ENOTHING (no such node lives, as far as can be told), EPD_EUSAGE (neither, and
@@ -29,9 +33,13 @@ int epd_where_node(struct epd_store *s, const char *text,
 
 /*
  * Pages of a lot from whoever has them: into out[i] where had[i] is 0, of which it is
- * then set.  How many; *given is set if who sent some is not trusted.
+ * then set.  How many; *given is set if who sent some is not trusted.  Without trust
+ * (transfer.trust_peers) only those of a state that came from a peer are asked for.
  */
 long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, void *const *out, uint8_t *had, int *given);
+
+/* A feature that is not here, from whoever is said to have it: 0, or EPD_ENOTHING. */
+int epd_where_feature(struct epd_store *s, const struct epd_name *fp);
 
 #endif

@@ -422,10 +422,20 @@ epd_run_each(int dirfd, int (*fn)(void *arg, uint64_t run, uint64_t bytes),
 	return epd_dir_each(dirfd, each_name, &e);
 }
 
+/* Locked by us; of one that its maker has shut to writers, locked by nobody. */
+static int
+is_let_go(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+		return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+	return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
 static int
 sweep_name(void *arg, const char *name)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	struct each *e = arg;
 	struct stat st, now;
 	int fd;
@@ -433,11 +443,13 @@ sweep_name(void *arg, const char *name)
 	if (!epd_is_temp(name))
 		return 0;
 	fd = epd_file_open(e->dirfd, name, O_RDWR | O_NONBLOCK, 0);
+	if (fd == -EACCES)
+		fd = epd_file_open(e->dirfd, name, O_RDONLY | O_NONBLOCK, 0);
 	if (fd < 0)
 		return 0;
 	if (!fstat(fd, &st) &&
 	    (uint64_t)st.st_mtime + SWEEP_GRACE_S <= epd_clock_wall_ms() / 1000 &&
-	    !fcntl(fd, F_OFD_SETLK, &lock) &&
+	    is_let_go(fd) &&
 	    /* Another sweep, and another maker, may have come in between. */
 	    !fstatat(e->dirfd, name, &now, AT_SYMLINK_NOFOLLOW) &&
 	    now.st_ino == st.st_ino && !unlinkat(e->dirfd, name, 0))

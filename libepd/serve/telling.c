@@ -8,40 +8,45 @@
  *    that it is ours: then the log is told first, under the directory's term.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "serve/telling.h"
 
 #define MS UINT64_C(1000000)
-enum { TICK_MS = 100, CLAIM_MS = 1000, WAIT_MS = 500 };
+enum { TICK_MS = 100, REST_MS = 1000, CLAIM_MS = 1000, WAIT_MS = 500 };
 
 struct key {
 	enum epd_hint_kind kind;
-	int old;
 	char text[EPD_HINT_KEY];
 };
 
-struct flock {				/* a workflow that is told of */
+struct keys {
+	struct key *v;
+	size_t n, cap;
+};
+
+struct subject {				/* a workflow that is told of */
 	char name[EPD_WORKFLOW];
 	struct epd_workflow w;		/* to look at */
 	uint8_t uuid[16];
 	uint64_t lsn;			/* that was told */
 	uint64_t claim_ns;		/* when it is to be claimed again */
 	int ours, seen;
-	struct key *key;
-	size_t n, cap;
+	struct keys told;		/* in order, each once */
 };
 
 struct epd_telling {
 	struct epd_telling_options o;
 	struct epd_store *s;
 	struct epd_dir *d;
-	struct flock *flock;
+	struct subject *subject;
 	size_t n, cap;
 	pthread_t thread;
 	pthread_mutex_t lock;		/* of stop */
@@ -58,72 +63,96 @@ soon(void)
 /* ---- hints ---- */
 
 static int
-note(struct flock *f, enum epd_hint_kind kind, const char *text)
+by_key(const void *a, const void *b)
 {
-	void *p;
+	const struct key *x = a, *y = b;
 
-	for (size_t i = 0; i < f->n; i++)
-		if (f->key[i].kind == kind && !strcmp(f->key[i].text, text)) {
-			f->key[i].old = 0;
-			return 0;
-		}
-	if (!(p = epd_grow(f->key, f->n, &f->cap, sizeof *f->key)))
-		return -ENOMEM;
-	f->key = p;
-	f->key[f->n] = (struct key){ .kind = kind };
-	snprintf(f->key[f->n++].text, EPD_HINT_KEY, "%s", text);
-	return 0;
+	return x->kind != y->kind ? x->kind < y->kind ? -1 : 1 :
+	    strcmp(x->text, y->text);
 }
 
 static int
-put(struct epd_telling *t, struct flock *f, const struct epd_hint *h)
+note(struct keys *k, enum epd_hint_kind kind, const char *text)
 {
-	int rc = note(f, h->kind, h->key);
+	void *p = epd_grow(k->v, k->n, &k->cap, sizeof *k->v);
 
-	return rc < 0 ? rc : epd_dir_put(t->d, h, soon(), NULL);
+	if (!p)
+		return -ENOMEM;
+	k->v = p;
+	k->v[k->n] = (struct key){ .kind = kind };
+	snprintf(k->v[k->n++].text, EPD_HINT_KEY, "%s", text);
+	return 0;
+}
+
+static void
+sort(struct keys *k)
+{
+	size_t n = 0;
+
+	if (k->n)
+		qsort(k->v, k->n, sizeof *k->v, by_key);
+	for (size_t i = 0; i < k->n; i++)
+		if (!n || by_key(k->v + n - 1, k->v + i))
+			k->v[n++] = k->v[i];
+	k->n = n;
 }
 
 struct telling {
 	struct epd_telling *t;
-	struct flock *f;
+	struct keys now;
 };
 
 static int
 tell_hint(void *arg, const struct epd_hint *h)
 {
 	struct telling *x = arg;
+	int rc = note(&x->now, h->kind, h->key);
 
-	return put(x->t, x->f, h);
+	return rc < 0 ? rc : epd_dir_put(x->t->d, h, soon(), NULL);
 }
 
+/* Workflows may share pages and features: what another still has stays told. */
 static void
-take_back(struct epd_telling *t, struct flock *f)
+take_back(struct epd_telling *t, const struct subject *f, const struct key *k)
 {
-	size_t n = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct keys *o = &t->subject[i].told;
 
-	for (size_t i = 0; i < f->n; i++) {
-		if (f->key[i].old)
-			(void)epd_dir_remove(t->d, f->key[i].kind,
-			    f->key[i].text, soon(), NULL);
-		else
-			f->key[n++] = f->key[i];
+		if (t->subject + i != f && o->n &&
+		    bsearch(k, o->v, o->n, sizeof *o->v, by_key))
+			return;
 	}
-	f->n = n;
+	(void)epd_dir_remove(t->d, k->kind, k->text, soon(), NULL);
 }
 
 static void
-tell(struct epd_telling *t, struct flock *f)
+tell(struct epd_telling *t, struct subject *f)
 {
-	struct telling x = { t, f };
+	struct telling x = { .t = t };
 	int rc = epd_shard_catch_up(f->w.shard, NULL);
 	const uint64_t lsn = rc < 0 ? 0 : epd_shard_lsn(f->w.shard);
 
 	if (rc < 0 || lsn == f->lsn)
 		return;
-	for (size_t i = 0; i < f->n; i++)
-		f->key[i].old = 1;
 	rc = epd_flow_hints(t->s, &f->w, tell_hint, &x);
-	take_back(t, f);
+	sort(&x.now);
+	for (size_t i = 0, at = 0, n = x.now.n; i < f->told.n; i++) {
+		const struct key *k = f->told.v + i;
+
+		while (at < n && by_key(x.now.v + at, k) < 0)
+			at++;
+		if (at < n && !by_key(x.now.v + at, k))
+			continue;
+		/* Of one that was not told to its end it is not known. */
+		if (rc == 0)
+			take_back(t, f, k);
+		else
+			(void)note(&x.now, k->kind, k->text);
+	}
+	if (rc < 0)
+		sort(&x.now);
+	epd_free(f->told.v);
+	f->told = x.now;
 	/* What could not be told is told at the next look. */
 	if (rc == 0)
 		f->lsn = lsn;
@@ -132,7 +161,7 @@ tell(struct epd_telling *t, struct flock *f)
 /* ---- owning ---- */
 
 static int
-take_over(struct epd_telling *t, struct flock *f, uint64_t term)
+take_over(struct epd_telling *t, struct subject *f, uint64_t term)
 {
 	struct epd_why why = { "" };
 	struct epd_workflow w;
@@ -148,14 +177,15 @@ take_over(struct epd_telling *t, struct flock *f, uint64_t term)
 }
 
 static void
-claim(struct epd_telling *t, struct flock *f)
+claim(struct epd_telling *t, struct subject *f)
 {
 	struct epd_why why = { "" };
 	uint64_t term = epd_shard_term(f->w.shard), given = 0;
 	const int named = !strcmp(epd_shard_owner(f->w.shard), t->s->node);
 	int rc;
 
-	if (epd_clock_boot_ns() < f->claim_ns)
+	/* An empty one may be removed again by who makes it, unless it has a record. */
+	if (epd_clock_boot_ns() < f->claim_ns || !epd_shard_lsn(f->w.shard))
 		return;
 	f->claim_ns = epd_clock_boot_ns() + CLAIM_MS * MS;
 	rc = epd_dir_claim(t->d, f->uuid, named ? term : term + 1, &given,
@@ -174,41 +204,52 @@ claim(struct epd_telling *t, struct flock *f)
 /* ---- workflows ---- */
 
 static void
-forget(struct epd_telling *t, struct flock *f)
+forget(struct epd_telling *t, struct subject *f)
 {
-	for (size_t i = 0; i < f->n; i++)
-		f->key[i].old = 1;
-	take_back(t, f);
+	for (size_t i = 0; i < f->told.n; i++)
+		take_back(t, f, f->told.v + i);
 	if (f->ours)
 		(void)epd_dir_disclaim(t->d, f->uuid, soon(), NULL);
 	epd_workflow_close(&f->w);
-	epd_free(f->key);
+	epd_free(f->told.v);
+	f->told = (struct keys){ NULL, 0, 0 };
+}
+
+/* One that was removed and begun anew has the name alone. */
+static int
+is_same(const struct epd_telling *t, const struct subject *f)
+{
+	struct stat was, is;
+
+	return fstat(f->w.dirfd, &was) == 0 && fstatat(t->s->workflows,
+	    f->name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    was.st_ino == is.st_ino && was.st_dev == is.st_dev;
 }
 
 static int
 look(void *arg, const char *name)
 {
 	struct epd_telling *t = arg;
-	struct flock *f = NULL;
+	struct subject *f = NULL;
 	struct epd_workflow w;
 	void *p;
 
 	for (size_t i = 0; i < t->n && !f; i++)
-		if (!strcmp(t->flock[i].name, name))
-			f = t->flock + i;
+		if (!strcmp(t->subject[i].name, name))
+			f = t->subject + i;
 	if (f) {
-		f->seen = 1;
+		f->seen = is_same(t, f);
 		return 0;
 	}
 	if (epd_workflow_open(&w, t->s, name, 1, NULL) < 0)
 		return 0;
-	if (!(p = epd_grow(t->flock, t->n, &t->cap, sizeof *t->flock))) {
+	if (!(p = epd_grow(t->subject, t->n, &t->cap, sizeof *t->subject))) {
 		epd_workflow_close(&w);
 		return 0;
 	}
-	t->flock = p;
-	f = t->flock + t->n++;
-	*f = (struct flock){ .w = w, .seen = 1 };
+	t->subject = p;
+	f = t->subject + t->n++;
+	*f = (struct subject){ .w = w, .seen = 1 };
 	snprintf(f->name, sizeof f->name, "%s", name);
 	epd_shard_uuid(w.shard, f->uuid);
 	return 0;
@@ -220,21 +261,29 @@ pass(struct epd_telling *t)
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		t->flock[i].seen = 0;
+		t->subject[i].seen = 0;
 	if (epd_workflow_each(t->s, look, t) < 0)
 		return;
-	for (size_t i = 0; i < t->n; i++) {
-		struct flock *f = t->flock + i;
-
-		if (f->seen) {
-			tell(t, f);
-			claim(t, f);
-			t->flock[n++] = *f;
-		} else {
-			forget(t, f);
-		}
-	}
+	for (size_t i = 0; i < t->n; i++)
+		if (!t->subject[i].seen)
+			forget(t, t->subject + i);
+	for (size_t i = 0; i < t->n; i++)
+		if (t->subject[i].seen)
+			t->subject[n++] = t->subject[i];
 	t->n = n;
+	for (size_t i = 0; i < t->n; i++) {
+		tell(t, t->subject + i);
+		claim(t, t->subject + i);
+	}
+}
+
+/* A big store is looked at less often: that takes a tenth of the time, or a second. */
+static uint64_t
+rest_ms(uint64_t from_ns)
+{
+	const uint64_t ms = 9 * ((epd_clock_boot_ns() - from_ns) / MS);
+
+	return ms < TICK_MS ? TICK_MS : ms > REST_MS ? REST_MS : ms;
 }
 
 static void *
@@ -242,14 +291,17 @@ run(void *arg)
 {
 	struct epd_telling *t = arg;
 	struct timespec till;
+	uint64_t from, ms;
 
 	pthread_mutex_lock(&t->lock);
 	while (!t->stop) {
 		pthread_mutex_unlock(&t->lock);
+		from = epd_clock_boot_ns();
 		pass(t);
+		ms = rest_ms(from);
 		pthread_mutex_lock(&t->lock);
 		clock_gettime(CLOCK_MONOTONIC, &till);
-		till.tv_nsec += TICK_MS * (long)MS;
+		till.tv_nsec += (long)(ms * MS);
 		till.tv_sec += till.tv_nsec / 1000000000;
 		till.tv_nsec %= 1000000000;
 		while (!t->stop && pthread_cond_timedwait(&t->wake, &t->lock,
@@ -317,10 +369,10 @@ epd_telling_stop(struct epd_telling *t)
 	pthread_mutex_unlock(&t->lock);
 	pthread_join(t->thread, NULL);
 	for (size_t i = 0; i < t->n; i++) {
-		epd_workflow_close(&t->flock[i].w);
-		epd_free(t->flock[i].key);
+		epd_workflow_close(&t->subject[i].w);
+		epd_free(t->subject[i].told.v);
 	}
-	epd_free(t->flock);
+	epd_free(t->subject);
 	epd_dir_close(t->d);
 	epd_store_close(t->s);
 	pthread_cond_destroy(&t->wake);

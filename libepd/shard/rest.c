@@ -258,20 +258,77 @@ int
 epd_shard_restored(struct epd_shard *s, uint32_t state, uint64_t lease,
     const char *reason, struct epd_why *why)
 {
+	const struct epd_lease *l;
 	struct epd_head *h;
 	int rc = enter(s, state, reason, &h, why);
 
 	if (rc)
 		return rc;
-	if (!epd_table_lease(s->table, lease) && h->state.status == EPD_ACTIVE)
+	l = epd_table_lease(s->table, lease);
+	if (!l && h->state.status == EPD_ACTIVE)
 		return epd_shard_end(s, 0, why);
-	rc = fenced(s, h, lease, h->state.status == EPD_OFFLOADING ?
+	/* Each ends what it began: who moves out is not who restores. */
+	rc = fenced(s, h, lease, l && l->kind == EPD_LEASE_TRANSFER ?
 	    EPD_OFFLOADING : EPD_RESTORING, why);
 	if (!rc && h->state.status == EPD_OFFLOADING)
 		rc = back(s, &h->state, EPD_RESTORING, 0, reason, why);
 	if (!rc)
 		rc = back(s, &h->state, EPD_ACTIVE, lease, reason, why);
 	return leave(s, rc, "restored", state, NULL, why);
+}
+
+/* 1: nobody that lives moves it; left is the lease of who did, or NULL. */
+static int
+is_unfinished(struct epd_shard *s, const struct epd_head *h,
+    const struct epd_lease **left)
+{
+	const enum epd_status is = h->state.status;
+	int stands;
+
+	if (h->pinned || (is != EPD_OFFLOADING && is != EPD_RESTORING))
+		return 0;
+	*left = mover(s, h->state.id, is == EPD_OFFLOADING ?
+	    EPD_LEASE_TRANSFER : EPD_LEASE_RESTORE, &stands);
+	return !stands;
+}
+
+int
+epd_shard_unfinished(struct epd_shard *s, uint32_t after,
+    struct epd_state *out, struct epd_lease *left)
+{
+	const struct epd_lease *l = NULL;
+	struct epd_head *h = epd_table_above(s->table, after);
+
+	while (h && (epd_shard_expired(h) || !is_unfinished(s, h, &l)))
+		h = epd_table_above(s->table, h->state.id);
+	if (!h)
+		return EPD_ENOSTATE;
+	*out = h->state;
+	*left = l ? *l : (struct epd_lease){ .id = 0 };
+	return 0;
+}
+
+int
+epd_shard_unfinished_end(struct epd_shard *s, uint32_t state,
+    const char *reason, struct epd_why *why)
+{
+	const struct epd_lease *left = NULL;
+	struct epd_head *h;
+	uint64_t drop;
+	int rc = enter(s, state, reason, &h, why);
+
+	if (rc)
+		return rc == EPD_ENOSTATE ? 0 : rc;
+	if (!is_unfinished(s, h, &left))
+		return epd_shard_end(s, 0, why);
+	drop = left ? left->id : 0;
+	/* There is no way back but by this. */
+	if (h->state.status == EPD_OFFLOADING)
+		rc = back(s, &h->state, EPD_RESTORING, 0, reason, why);
+	if (!rc)
+		rc = back(s, &h->state, EPD_ACTIVE, drop, reason, why);
+	rc = leave(s, rc, "unfinished", state, NULL, why);
+	return rc ? rc : 1;
 }
 
 int

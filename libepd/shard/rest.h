@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "shard/types.h"
 
+struct epd_lease;
 struct epd_shard;
 
 struct epd_rest {
@@ -52,6 +53,17 @@ int epd_shard_restore(struct epd_shard *s, uint32_t state, uint64_t ttl_ms,
  * another made it ACTIVE meanwhile.
  */
 int epd_shard_restored(struct epd_shard *s, uint32_t state, uint64_t lease,
+    const char *reason, struct epd_why *why);
+
+/*
+ * The first state with an id above `after` that is OFFLOADING or RESTORING (a hand-off's
+ * target is not meant) while nobody that lives moves it.  left: the lease of who did, id
+ * 0 if that went too.  EPD_ENOSTATE past the last.
+ */
+int epd_shard_unfinished(struct epd_shard *s, uint32_t after,
+    struct epd_state *out, struct epd_lease *left);
+/* It is ACTIVE, as before: 1; 0: it is no such state by now. */
+int epd_shard_unfinished_end(struct epd_shard *s, uint32_t state,
     const char *reason, struct epd_why *why);
 
 /* Call fn under the workflow's lock if the state is OFFLOADED still: 1, or 0. */

@@ -190,3 +190,28 @@ epd_nvme_look(struct epd_memory *folder, const char *workflow, uint64_t run,
 	close(fd);
 	return 0;
 }
+
+int
+epd_nvme_table(struct epd_memory *folder, const char *workflow, uint64_t run,
+    struct epd_run_shape *shape, struct epd_page_entry **entry, long *n,
+    int *given)
+{
+	const struct epd_nvme v = { .o = { .folder = folder } };
+	const struct epd_lot lot = { .workflow = workflow, .run = run };
+	struct epd_page_entry *e;
+	struct epd_pack p;
+	int fd = epd_nvme_find(&v, &lot, &p, NULL, NULL);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	e = epd_calloc(p.n, sizeof *e);
+	for (uint32_t i = 0; e && i < p.n; i++)
+		e[i] = p.entry[i].page;
+	*shape = p.shape;
+	*n = p.n;
+	*given = p.given;
+	*entry = e;
+	epd_pack_free(&p);
+	return e ? 0 : -ENOMEM;
+}

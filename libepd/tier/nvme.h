@@ -40,6 +40,14 @@ struct epd_nvme_options {
 /* Opening touches no disk.  -ENOMEM. */
 int epd_nvme_open(struct epd_lower **out, const struct epd_nvme_options *o);
 
+/*
+ * What a run's pack has, for who knows no more than that there may be one.
+ * Fails: -ENOENT, EPD_ECORRUPT, EPD_EKIND, -ENOMEM, -errno.
+ * Owns: the caller frees *entry.
+ */
+int epd_nvme_table(struct epd_memory *folder, const char *workflow,
+    uint64_t run, struct epd_run_shape *shape, struct epd_page_entry **entry,
+    long *n, int *given);
 /* The pack of a run, to look at: what it says it is, and what it takes up there. */
 struct epd_pack;
 int epd_nvme_look(struct epd_memory *folder, const char *workflow,

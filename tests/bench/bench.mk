@@ -8,7 +8,7 @@
 ROUNDS = 5
 MID = $(B)/mid
 PEERS = $(B)/peers
-BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer tier tier_mooncake)
+BENCH := $(addprefix $(B)/bench/,kern engine start state shard plan mount transfer peer tier tier_mooncake again)
 BENCH_VENV = $(B)/bench-venv
 TOKENIZER = tests/data/qwen3-tokenizer/tokenizer.json.zst
 

@@ -90,4 +90,28 @@ def zstd_gain(b):
                       "raw", got["none"], bar, rate=True)
 
 
-FIGURES = dict(nvme=nvme, zstd_gain=zstd_gain)
+def restore_vs_recompute(b):
+    """How often the store's choice is the faster way, of the shipped model and of mid."""
+    disk = on_disk(b, "restore_vs_recompute")
+    if not disk:
+        return
+    right = cases = 0
+    slow = 0.0
+    tiny = os.path.join(os.path.dirname(__file__), "..", "..", "examples",
+                        "tiny-vlm", "model")
+    for name, model, longest in (("tiny", tiny, 512), ("mid", b.mid, 1024)):
+        store = os.path.join(b.tmp, "again-" + name)
+        for d in b.works(b.tool("again"), store, disk, model, str(longest),
+                         str(max(3, b.rounds))):
+            faster = d["restore"] <= d["recompute"]
+            cases += 1
+            right += faster == d["restores"]
+            if faster != d["restores"]:
+                slow = max(slow, max(d["restore"], d["recompute"]) /
+                           min(d["restore"], d["recompute"]))
+    b.emit("restore_vs_recompute", 100 * right / cases, "% right", "cases",
+           cases, slow or 1, ">= 95 %", cases)
+
+
+FIGURES = dict(nvme=nvme, zstd_gain=zstd_gain,
+               restore_vs_recompute=restore_vs_recompute)

@@ -24,7 +24,7 @@ names() {
 	[ "$(names "$m")" = 'README events features metrics pages tiers workflows ' ]
 	[ "$(names "$m/workflows/w1")" = 'check events handoffs leases log states ' ]
 	[ "$(names "$S")" = 's1 s2 ' ]
-	[ "$(names "$S/s2")" = 'children ctl epoch features forks messages.json owner pages parent reason sampler say state.json status text tokens ttl version versions ' ]
+	[ "$(names "$S/s2")" = 'children ctl epoch features forks messages.json owner pages parent reason sampler say state.json status text tier tokens tool ttl version versions ' ]
 	[ "$(names "$S/s1/versions/1")" = 'features messages.json pages sampler text tokens version.json ' ]
 	[ "$(names "$m"/features/*)" = 'blob image.png meta.json ' ]
 	[ "$(names "$m/tiers/cpu")" = 'capacity pages used ' ]
@@ -125,7 +125,8 @@ names() {
 	run -0 grep -rl 'And then' "$m/workflows"
 	[[ "$output" = *"states/s1/text"* && "$output" != *denied* ]]
 	tar -C "$m/workflows/w1" -cf all.tar states
-	tar -tf all.tar | grep -q states/s3/versions/1/version.json
+	tar -tf all.tar >names
+	grep -q states/s3/versions/1/version.json names
 	[ "$(compgen -f "$S/s1/mess")" = "$S/s1/messages.json" ]
 	[ "$(find "$m" -name version.json | wc -l)" -ge 5 ]
 	head -c 5 "$S/s1/text" | grep -q user:

@@ -175,8 +175,11 @@ speaks() {
 	cancel|Invalid argument|cancel: which job?
 	cancel j7|No such file|cancel: j7: no job*
 	wait 7|Invalid argument|wait: '7' is no name of a job
-	offload|not supported|offload: not built yet
-	restore|not supported|restore: not built yet
+	offload tape|Invalid argument|offload: 'tape' is none of*
+	offload nvme x|Invalid argument|offload: 'nvme x' is none of*
+	restore all|Invalid argument|restore: pages LIST*
+	restore pages|Invalid argument|restore: pages: a value is missing
+	restore pages 1 2|Invalid argument|restore: pages LIST*
 	END
 	exec 7<>"$S/s1/ctl"
 	run -1 bash -c 'printf "fork\0\n" >&7'

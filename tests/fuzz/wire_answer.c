@@ -1,9 +1,10 @@
 /*
- * wire_answer.c - a peer answers a store that fetches, sends, moves a feature or takes a
- * state: rc u8, length u16, the answer, one for each question; moves bring a byte over and
+ * wire_answer.c - a peer answers a store that fetches, sends, moves a feature, takes a
+ * state or begins a branch of one: rc u8, length u16, the answer, one for each question; moves bring a byte over and
  * over.  First byte: what is done, and whether the peer is trusted with a feature.
  * Whatever is answered, nothing that came untrue is kept.
  */
+#include "flow/clone.h"
 #include "flow/handoff.h"
 #include "tests/unit/depot_guest.h"
 #include "tests/unit/loop.h"
@@ -180,6 +181,27 @@ take(void)
 	(void)epd_flow_handoff_take(d.s, &o, &out, depot_why(&d));
 }
 
+/* What is begun is a state whose pages are true or missing; it ends here. */
+static void
+branch(void)
+{
+	const struct epd_clone_ask ask = { .address = "tcp://loop:1",
+		.from = { .kind = EPD_REF_STATE, .workflow = "w1", .state = 1 },
+		.workflow = "came", .timeout_ms = 4 };
+	struct epd_cloned out;
+	struct epd_state st;
+
+	d.s->config.transfer_timeout_ms = 4;
+	if (epd_flow_clone(d.s, &ask, &out, depot_why(&d)) < 0)
+		return;
+	if (epd_shard_catch_up(w.shard, NULL) < 0 ||
+	    epd_shard_state(w.shard, out.state, &st) < 0 ||
+	    strcmp(st.tenant, d.s->tenant) ||
+	    epd_shard_release(w.shard, out.state, "seen", NULL, NULL,
+	    NULL) < 0)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 int
@@ -187,17 +209,20 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	const uint64_t end_ns = epd_clock_boot_ns() + 4 * MS;
 	struct epd_node *node;
-	int what, trust;
+	int what, trust, begins;
 
 	begin();
 	said = epd_cur(epd_span(p, n));
 	what = epd_unpack_u8(&said);
 	trust = !(what / DOINGS & 1);
+	begins = what / DOINGS & 2;
 	what %= DOINGS;
 	d.s->config.trust_peers = trust && (what == FEATURE_IN ||
 	    what == FEATURE_OUT);
 	loop.calls = 0;
-	if (what == TAKE) {
+	if (what == TAKE && begins) {
+		branch();
+	} else if (what == TAKE) {
 		take();
 	} else if (epd_node_open(&node, d.s, "tcp://loop:1", end_ns,
 	    depot_why(&d)) == 0) {

@@ -423,7 +423,7 @@ lies(void *arg, enum epd_finding what, const char *text)
 static struct found
 look(struct kit *k)
 {
-	const struct epd_findings f = { kit_fault, lies, NULL };
+	const struct epd_findings f = { .fault = kit_fault, .litter = lies };
 	struct epd_proof proof = {0};
 
 	found = (struct found){ 0 };

@@ -286,6 +286,134 @@ TEST(pressure_moves_runs_to_the_disk)
 	kit_end(&k);
 }
 
+/* By the clock, and by the wait; what is used stays. */
+TEST(idle_states_are_put_to_rest)
+{
+	struct epd_prefilled p;
+	struct epd_swept swept;
+	struct kit k;
+	uint32_t s = begin(&k);
+	const struct epd_ref ref = kit_ref(s);
+
+	CHECK_INT(kit_say(&k, 0, "Another one, that nobody waits for.", NULL,
+	    &p), 0);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	CHECK_INT(epd_flow_wait(k.s, &ref, "search", 1, "", kit_why(&k)), 0);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	CHECK_INT(epd_flow_wait(k.s, &ref, "search", 600000, "", kit_why(&k)),
+	    0);
+	/* As gc does it. */
+	CHECK_INT(epd_flow_gc(k.s, &swept, kit_why(&k)), 0);
+	CHECK_INT(swept.rested, 1);
+	CHECK_INT(rest_status(&k, s), EPD_OFFLOADED);
+	CHECK_INT(rest_status(&k, p.state), EPD_ACTIVE);
+	k.config.state_ttl_ms = 1;
+	kit_reopen(&k);
+	epd_clock_sleep_ns(5000000);
+	CHECK_INT(epd_flow_idle(k.s), 1);
+	CHECK_INT(rest_status(&k, p.state), EPD_OFFLOADED);
+	CHECK_INT(rest_draw(&k, s, 1), 0);
+	CHECK_INT(counted(&k, EPD_M_PAGES_RECOMPUTED), 0);
+	/* Without a tier of its own nobody is moved. */
+	*k.config.tier_nvme_dir = '\0';
+	kit_reopen(&k);
+	epd_clock_sleep_ns(5000000);
+	CHECK_INT(epd_flow_idle(k.s), 0);
+	kit_end(&k);
+}
+
+/* Who begins as a state that rests takes its pages up from where they rest. */
+TEST(a_prefix_that_rests_is_reused)
+{
+	static const char json[] = "[{\"role\":\"user\",\"content\":\"A long "
+	    "beginning that two have in common, with pages enough to be told, and "
+	    "then more of it, and more.\"}]";
+	struct epd_prefilled p, q;
+	struct epd_offloaded off;
+	struct kit k;
+
+	rest_begin(&k);
+	k.alone = 0;
+	kit_open(&k);
+	CHECK_INT(kit_messages(&k, 0, json, NULL, 0, &p), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(memory(&k), 0);
+	k.workflow = "w2";
+	CHECK_INT(epd_workflow_make(k.s, "w2", (char[EPD_WORKFLOW]){ 0 },
+	    kit_why(&k)), 0);
+	CHECK_INT(kit_messages(&k, 0, json, NULL, 0, &q), 0);
+	CHECK(counted(&k, EPD_M_EXACT_TOKENS) >= 16);
+	CHECK(counted(&k, EPD_M_TIER_HITS));
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
+/* While something else goes on the pages of what rests come; what both want one moves. */
+TEST(pages_come_ahead)
+{
+	struct epd_store_options o = { .tenant = "" };
+	struct epd_offloaded off;
+	struct epd_restored back;
+	struct epd_ahead *a;
+	struct kit k;
+	uint32_t s = begin(&k);
+	uint64_t was = rest_hash(&k, s);
+	const struct epd_ref ref = kit_ref(s);
+
+	o.path = k.store;
+	CHECK(!epd_ahead_begin(k.s, &o, &ref, 0));
+	CHECK_INT(rest_offload(&k, s, EPD_TIER_NVME, &off), 0);
+	a = epd_ahead_begin(k.s, &o, &ref, 1);
+	CHECK(a);
+	for (int i = 0; i < 5000 && counted(&k, EPD_M_PREFETCHED) < 2; i++)
+		epd_clock_sleep_ns(1000000);
+	epd_ahead_end(a);
+	/* It rests still: nobody went on with it. */
+	CHECK_INT(rest_status(&k, s), EPD_OFFLOADED);
+	CHECK(counted(&k, EPD_M_PREFETCHED));
+	CHECK_INT(rest_restore(&k, s, &back), 0);
+	CHECK_INT(back.pinned, back.pages);
+	CHECK_INT(rest_hash(&k, s), was);
+	/* Stopped at once, and beside a decode. */
+	for (int i = 0; i < 10; i++) {
+		CHECK_INT(rest_offload(&k, s, EPD_TIER_NVME, &off), 0);
+		a = epd_ahead_begin(k.s, &o, &ref, 1);
+		if (i % 2)
+			CHECK_INT(rest_draw(&k, s, 0), 0);
+		epd_ahead_end(a);
+	}
+	CHECK_INT(counted(&k, EPD_M_PAGES_RECOMPUTED), 0);
+	strcpy(k.config.transfer_prefetch, "none");
+	kit_reopen(&k);
+	CHECK(!epd_ahead_begin(k.s, &o, &ref, 1));
+	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
+/* What waits comes before its time is over, what waits longer later. */
+TEST(what_is_expected_comes_first)
+{
+	struct epd_offloaded off;
+	struct epd_prefilled p;
+	struct kit k;
+	uint32_t s = begin(&k);
+	struct epd_ref soon = kit_ref(s), late;
+
+	CHECK_INT(kit_say(&k, 0, "Another, which waits for long.", NULL, &p), 0);
+	late = kit_ref(p.state);
+	CHECK_INT(epd_flow_wait(k.s, &soon, "search", 10, "", kit_why(&k)), 0);
+	CHECK_INT(epd_flow_wait(k.s, &late, "search", 3600000, "", kit_why(&k)),
+	    0);
+	CHECK_INT(rest_offload(&k, s, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(memory(&k), 0);
+	CHECK_INT(epd_flow_expected(k.s), 1);
+	CHECK(memory(&k));
+	CHECK_INT(rest_draw(&k, s, 1), 0);
+	CHECK_INT(counted(&k, EPD_M_PAGES_RECOMPUTED), 0);
+	kit_end(&k);
+}
+
 /* A few rounds of all pairs; torture has a thousand and more. */
 TEST(pairs_of_verbs_at_one_state)
 {

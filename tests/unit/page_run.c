@@ -465,6 +465,33 @@ TEST(linked_and_listed)
 
 /* ---- where a file needs a name ---- */
 
+/* One that nobody may write is swept by its owner all the same, root or not. */
+TEST(kind31_what_is_shut_to_writers_is_swept)
+{
+	struct epd_clock_fake later = { epd_clock_wall_ms() + 100000, 1 };
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int dir = scratch_open(), fd, n;
+	pid_t pid;
+
+	CHECK_INT(fchmod(dir, 0777), 0);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		if (getuid() == 0 && setuid(65534))
+			_exit(1);
+		fd = openat(dir, ".tmp.0123456789abcdef", O_RDWR | O_CREAT, 0600);
+		if (fd < 0 || fchmod(fd, 0400) || fcntl(fd, F_OFD_SETLK, &lock))
+			_exit(2);
+		epd_clock_fake(&later);
+		n = epd_run_sweep(dir);
+		close(fd);
+		_exit(n != 0 ? 3 : epd_run_sweep(dir) != 1 ? 4 : 0);
+	}
+	CHECK_INT(scratch_wait(pid), 0);
+	CHECK_INT(scratch_count(dir, NULL), 0);
+	scratch_close(dir);
+}
+
 TEST(kind31_named_runs_of_the_dead_are_swept)
 {
 	struct epd_clock_fake later = { epd_clock_wall_ms() + 100000, 1 };

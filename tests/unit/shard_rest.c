@@ -117,6 +117,10 @@ TEST(who_resumes_calls_off_who_moves_out)
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
 	    EPD_ESTATUS);
 	CHECK_INT(state_of(&p).status, EPD_RESTORING);
+	/* Nor does it end what the other began. */
+	CHECK_INT(epd_shard_restored(p.s, p.id, out.lease, "", NULL),
+	    EPD_ESTATUS);
+	CHECK_INT(state_of(&p).status, EPD_RESTORING);
 	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
 	    EPD_ESTATUS);
@@ -209,6 +213,47 @@ TEST(what_the_dead_began_is_gone_on_with)
 	CHECK_INT(restore(&p, &in), 0);
 	CHECK_INT(in.was, EPD_OFFLOADING);
 	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK(hold_same(p.s, p.dir));
+	place_close(&p);
+}
+
+/* Nobody comes next: it is put right all the same, and whose it was is known. */
+TEST(what_the_dead_left_is_found_and_ended)
+{
+	struct epd_lease left;
+	struct epd_state st;
+	struct epd_rest r;
+	struct place p;
+
+	CHECK_INT(place_open(&p), 0);
+	CHECK_INT(epd_shard_unfinished(p.s, 0, &st, &left), EPD_ENOSTATE);
+	for (int restoring = 0; restoring < 2; restoring++) {
+		begun_by_the_dead(&p, restoring);
+		CHECK_INT(epd_shard_unfinished(p.s, 0, &st, &left), 0);
+		CHECK_INT(st.id, p.id);
+		CHECK_INT(left.kind, restoring ? EPD_LEASE_RESTORE :
+		    EPD_LEASE_TRANSFER);
+		CHECK(left.holder.pid > 0 && left.holder.pid != getpid());
+		CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "dead", NULL), 1);
+		CHECK_INT(state_of(&p).status, EPD_ACTIVE);
+		CHECK_STR(state_of(&p).tier, "");
+		CHECK_INT(leases(p.s), 0);
+		CHECK(hold_same(p.s, p.dir));
+		CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "", NULL), 0);
+		CHECK_INT(offload(&p, "nvme", &r), 0);
+		/* Who lives is let be. */
+		CHECK_INT(epd_shard_unfinished(p.s, 0, &st, &left),
+		    EPD_ENOSTATE);
+		CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "", NULL), 0);
+		CHECK_INT(epd_shard_offloaded(p.s, p.id, r.lease, "", NULL), 0);
+	}
+	/* A lease that was dropped since names nobody. */
+	begun_by_the_dead(&p, 1);
+	CHECK_INT(epd_shard_expire(p.s, NULL, NULL, NULL), 0);
+	CHECK_INT(epd_shard_unfinished(p.s, 0, &st, &left), 0);
+	CHECK_INT(left.id, 0);
+	CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "dead", NULL), 1);
+	CHECK_INT(epd_shard_unfinished_end(p.s, 99, "dead", NULL), 0);
 	CHECK(hold_same(p.s, p.dir));
 	place_close(&p);
 }
