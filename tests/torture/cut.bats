@@ -5,6 +5,12 @@
 load ../cli/helper
 load ../cli/faults
 load ../cli/cut
+eval "cut_$(declare -f teardown)"
+
+teardown() {
+	! mountpoint -q memory || umount memory
+	cut_teardown
+}
 
 teardown_file() {
 	row_7
@@ -24,9 +30,33 @@ all() {
 	done
 }
 
-for verb in $verbs; do
-	bats_test_function --description "cut short: $verb" all "$verb"
-done
+@test "cut short: decode" {
+	all decode
+}
+
+@test "cut short: turn" {
+	all turn
+}
+
+@test "cut short: encode" {
+	all encode
+}
+
+@test "cut short: offload" {
+	all offload
+}
+
+@test "cut short: restore" {
+	all restore
+}
+
+@test "cut short: wake" {
+	all wake
+}
+
+@test "cut short: mend" {
+	all mend
+}
 
 @test "a tmpfs of each size that is too small" {
 	small_tmpfs
