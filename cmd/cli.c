@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cut.h"
 #include "cmd/cli.h"
 
 enum { OPTIONS = 64 };
@@ -216,6 +217,7 @@ prepare(struct cli *c, const struct cli_command *cmd)
 	occupy();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it in words */
+	epd_cut_catch();
 	c->store = env("EPD_STORE");
 	c->tenant = env("EPD_TENANT");
 	c->isa = env("EPD_ISA");

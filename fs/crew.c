@@ -6,12 +6,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/stop.h"
+#include "base/thread.h"
 #include "fs/thread.h"
 
 enum { MOST = 64, PATIENCE = 2 };
@@ -69,15 +69,10 @@ static void *work(void *arg);
 static void
 hire(struct epd_fs_crew *c)
 {
-	sigset_t all, was;
-
 	if (c->closing || c->idle || c->hands == MOST || !pick(c))
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	if (pthread_create(c->hand + c->hands, NULL, work, c) == 0)
+	if (epd_thread_begin(c->hand + c->hands, work, c) == 0)
 		c->hands++;
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
 }
 
 /* Under the lock, but for the doing. */

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "fs/child.h"
 
 enum {
@@ -480,7 +481,6 @@ static int
 start(struct epd_fs_jobs *j)
 {
 	pthread_condattr_t clock;
-	sigset_t all, was;
 	int rc = 0;
 
 	pthread_mutex_init(&j->lock, NULL);
@@ -488,14 +488,10 @@ start(struct epd_fs_jobs *j)
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&j->more, &clock);
 	pthread_condattr_destroy(&clock);
-	/* Signals are for the thread that serves. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
 	while (rc == 0 && j->workers < WORKERS)
-		if ((rc = -pthread_create(j->worker + j->workers, NULL, work,
+		if ((rc = epd_thread_begin(j->worker + j->workers, work,
 		    j)) == 0)
 			j->workers++;
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	return rc;
 }
 

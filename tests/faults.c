@@ -12,6 +12,8 @@
  *			fails so and does nothing
  *			SHORT	a write writes half and says so; a read likewise
  *			KILL	SIGKILL instead of the call
+ *			STOP	SIGSTOP before the call, which is made once
+ *				somebody says SIGCONT
  *			TORN	a write writes half, another call is made whole;
  *				then SIGKILL
  * EPD_FAULT_EVER=1	the nth call and all after it
@@ -46,7 +48,7 @@ static const char *const names[KINDS] = {
 	"write", "pwrite", "fdatasync", "fsync", "rename", "linkat",
 	"ftruncate", "fallocate", "open", "unlink", "read", "pread",
 };
-enum { PASS, FAIL, SHORT, TORN };
+enum { PASS, FAIL, SHORT, TORN, STOP };
 
 static struct {
 	long (*raw)(long, ...);
@@ -124,6 +126,8 @@ begin(void)
 		set.act = SHORT;
 	else if (!strcmp(act, "TORN"))
 		set.act = TORN;
+	else if (!strcmp(act, "STOP"))
+		set.act = STOP;
 	else if (strcmp(act, "KILL"))
 		refuse("EPD_FAULT_DO", act);
 }
@@ -192,6 +196,8 @@ fate(enum what w, int fd, const char *path)
 		return PASS;
 	if (set.act == PASS)
 		die();
+	if (set.act == STOP)
+		return set.raw(SYS_kill, getpid(), SIGSTOP), PASS;
 	if (set.act == FAIL)
 		errno = set.err;
 	return set.act;

@@ -14,7 +14,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/stop.h"
+#include "base/thread.h"
 #include "transport/stream.h"
 
 static int
@@ -132,15 +132,11 @@ look_up(void *arg)
 static int
 begin(struct lookup *l)
 {
-	sigset_t all, was;
 	pthread_t t;
 	int rc;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
 	l->holders = 2;
-	rc = -pthread_create(&t, NULL, look_up, l);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	rc = epd_thread_begin(&t, look_up, l);
 	if (rc)
 		l->holders = 1;
 	else

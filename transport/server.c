@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "transport/hello.h"
 #include "transport/listen.h"
 #include "transport/serve.h"
@@ -224,14 +224,11 @@ make_room(struct epd_server *s)
 static int
 begin(struct epd_server *s, struct epd_serve *c)
 {
-	sigset_t all, was;
 	int rc;
 
-	/* Signals are for who runs the server; and sendfile has its SIGPIPE. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
+	/* No signal reaches it; and sendfile has its SIGPIPE. */
 	pthread_mutex_lock(&s->lock);
-	rc = -pthread_create(&c->thread, NULL, epd_serve_thread, c);
+	rc = epd_thread_begin(&c->thread, epd_serve_thread, c);
 	if (!rc) {
 		*s->last = c;
 		s->last = &c->next;
@@ -239,7 +236,6 @@ begin(struct epd_server *s, struct epd_serve *c)
 		epd_server_count(&s->common.counts.accepted, 1);
 	}
 	pthread_mutex_unlock(&s->lock);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	return rc;
 }
 

@@ -251,9 +251,9 @@ epd_ask(struct epd_ask *a, const char *path, uint64_t deadline_ns,
 	char whole[64];
 	struct epd_http_request r = { .method = "POST", .path = whole,
 		.most = EPD_ETCD_ANSWER };
-	int rc;
+	int rc, cut = deadline_ns < end;
 
-	if (deadline_ns < end)
+	if (cut)
 		end = deadline_ns;
 	snprintf(whole, sizeof whole, "/v3/%s", path);
 	epd_jw_end(&a->w, '}');
@@ -269,7 +269,9 @@ epd_ask(struct epd_ask *a, const char *path, uint64_t deadline_ns,
 		if (!rc || rc == EPD_ELEASE)
 			note_answer(d);
 		else if (rc != -ECANCELED && rc != -ENOMEM)
-			note_failure(d, rc, epd_clock_boot_ns() - now, &said);
+			/* A timer's last fraction of a millisecond is no matter. */
+			note_failure(d, rc, cut ? epd_clock_boot_ns() - now :
+			    d->timeout_ns, &said);
 		if (rc == EPD_EFORMAT || rc == EPD_ETOOBIG)
 			rc = EPD_EPEER;
 		if (rc)

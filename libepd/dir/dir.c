@@ -5,7 +5,6 @@
 #include "dir/dir.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "dir/ask.h"
 #include "dir/memory.h"
 
@@ -60,14 +60,10 @@ take_options(struct epd_dir *d, const struct epd_dir_options *o,
 static int
 begin_thread(struct epd_dir *d)
 {
-	sigset_t all, was;
 	int rc;
 
-	sigfillset(&all);
 	pthread_mutex_lock(&d->lock);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = -pthread_create(&d->thread, NULL, d->backend->watch, d);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	rc = epd_thread_begin(&d->thread, d->backend->watch, d);
 	d->has_thread = !rc;
 	pthread_mutex_unlock(&d->lock);
 	return rc;

@@ -405,7 +405,7 @@ step(struct batch *b)
 	}
 	if (n == 0)
 		return 0;
-	rc = epd_forward(s->engine, &s->shape, b->chunk, n, &why);
+	rc = epd_session_forward(s, b->chunk, n, &why);
 	for (int i = 0; i < b->d->n; i++) {
 		struct lane *l = b->lane + i;
 

@@ -49,7 +49,7 @@ encode_pixels(struct epd_session *s, const struct epd_feature *f,
 	if (!(rows = epd_alloc_aligned(64, n * sizeof *rows)))
 		return epd_why(why, -ENOMEM, "%s", epd_strerror(-ENOMEM));
 	rc = epd_encode(s->engine, im, 1, s->resampler, rows, why);
-	if (rc < 0)
+	if (rc < 0 || (rc = epd_session_whole(s, why)) < 0)
 		goto out;
 	epd_count(s->store->metrics, EPD_M_ENCODE_COUNT, 1);
 	epd_count(s->store->metrics, EPD_M_ENCODE_NS,

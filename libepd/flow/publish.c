@@ -146,6 +146,9 @@ epd_seq_publish(struct epd_seq *q, struct epd_version *v,
 	struct epd_page_entry *e = NULL;
 	int rc = 0;
 
+	if ((rc = epd_session_whole(q->s, why)) < 0 ||
+	    (rc = epd_runs_again(q->runs, q->s->forwards, why)) < 0)
+		return rc;
 	if (fresh)
 		rc = add_fresh(q, v, &e, why);
 	if (rc == 0 && q->ntakes)

@@ -21,6 +21,7 @@ struct epd_runs {
 		int lent;	/* another slot's map */
 	} *slot;
 	size_t n, cap;		/* cap is a power of two, at most half full */
+	uint64_t stamp;		/* of the last epd_runs_again */
 };
 
 int
@@ -261,4 +262,23 @@ epd_runs_part(struct epd_runs *r, int dirfd, uint64_t run,
 	if (rc == 0)
 		*at += from;
 	return rc;
+}
+
+int
+epd_runs_again(struct epd_runs *r, uint64_t stamp, struct epd_why *why)
+{
+	int rc;
+
+	if (r->stamp == stamp)
+		return 0;
+	for (size_t i = 0; i < r->cap; i++) {
+		const struct slot *s = r->slot + i;
+
+		if (s->map && !s->lent && (rc = epd_run_again(s->map)) < 0)
+			return epd_why(why, rc, "run %016llx was changed by "
+			    "somebody while it was in use",
+			    (unsigned long long)s->run);
+	}
+	r->stamp = stamp;
+	return 0;
 }

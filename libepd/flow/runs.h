@@ -23,6 +23,11 @@ int epd_runs_get(struct epd_runs *r, int dirfd, uint64_t run,
 int epd_runs_part(struct epd_runs *r, int dirfd, uint64_t run,
     const struct epd_run_shape *shape, const struct epd_run *table, long from,
     long count, struct epd_run **out, long *at, struct epd_why *why);
+/*
+ * Look at all checksums once more, unless that was done at this stamp: what was
+ * computed stands on these pages.  EPD_ECORRUPT: somebody has written on them since.
+ */
+int epd_runs_again(struct epd_runs *r, uint64_t stamp, struct epd_why *why);
 /* Take a run just published among them.  -ENOMEM, -EEXIST: it stays the caller's. */
 int epd_runs_put(struct epd_runs *r, uint64_t run, struct epd_run *map);
 

@@ -232,7 +232,7 @@ epd_seq_compute(struct epd_seq *q, uint64_t upto,
 			return epd_why(why, -EINTR, "interrupted");
 		if ((rc = beat(q, why)) < 0 ||
 		    (rc = epd_seq_chunk(q, to, &c, why)) < 0 ||
-		    (rc = epd_forward(s->engine, &s->shape, &c, 1, why)) < 0)
+		    (rc = epd_session_forward(s, &c, 1, why)) < 0)
 			return rc;
 		q->computed += to - q->rows;
 		q->rows = to;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cut.h"
 #include "base/json.h"
 #include "flow/seq.h"
 
@@ -101,6 +102,7 @@ epd_session_open(struct epd_session **out, struct epd_store *store,
 	if (!s)
 		return epd_why(why, -ENOMEM, "%s", epd_strerror(-ENOMEM));
 	s->store = store;
+	s->cuts = epd_cut_count();
 	s->threads = o->threads ? o->threads : (int)store->config.threads;
 	if (o->isa && !(s->isa = epd_strdup(o->isa))) {
 		rc = -ENOMEM;
@@ -136,6 +138,23 @@ epd_session_engine(struct epd_session *s, struct epd_why *why)
 	if (s->engine)
 		return 0;
 	return epd_engine_new(&s->engine, s->model, s->threads, s->isa, why);
+}
+
+int
+epd_session_whole(const struct epd_session *s, struct epd_why *why)
+{
+	return epd_cut_count() == s->cuts ? 0 : epd_why(why, EPD_ECORRUPT,
+	    "a file was cut short by somebody while it was in use");
+}
+
+int
+epd_session_forward(struct epd_session *s, struct epd_chunk *c, int n,
+    struct epd_why *why)
+{
+	int rc = epd_forward(s->engine, &s->shape, c, n, why);
+
+	s->forwards++;
+	return rc < 0 ? rc : epd_session_whole(s, why);
 }
 
 void

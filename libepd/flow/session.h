@@ -36,6 +36,8 @@ struct epd_session {
 	enum epd_type feature_type;
 	char *isa;
 	int threads;
+	unsigned cuts;		/* as its files were when they were mapped */
+	uint64_t forwards;	/* steps of the engine so far */
 };
 
 /*
@@ -56,6 +58,13 @@ int epd_flow_session(struct epd_session **out, struct epd_store *s,
 void epd_session_close(struct epd_session *s);
 /* Threads and working memory, made when first needed. */
 int epd_session_engine(struct epd_session *s, struct epd_why *why);
+/*
+ * epd_forward.  EPD_ECORRUPT: somebody has cut short what is mapped, now or before,
+ * so what came is void, and so is the session.
+ */
+int epd_session_forward(struct epd_session *s, struct epd_chunk *c, int n,
+    struct epd_why *why);
+int epd_session_whole(const struct epd_session *s, struct epd_why *why);
 /* Parent's name of page 0 for this model, shape and arithmetic. */
 void epd_session_base(const struct epd_session *s, struct epd_name *out);
 /* All parts of the fingerprint as a JSON object. */

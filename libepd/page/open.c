@@ -3,10 +3,11 @@
  *
  * Header and table are read by pread into memory of our own before anything is
  * mapped, so a file that is short, or made short meanwhile, is a short read and
- * damage.  Mapping cannot protect against a process that truncates a file after
- * we have opened it: the next load would be a SIGBUS.  Nothing of ours does
- * that, published files are mode 0400, and the folder is 0700; who can get past
- * those can as well attach a debugger.
+ * damage.  Mapping cannot protect against a process that truncates a file, or writes
+ * on it, after we have opened it.  Nothing of ours does that, published files are
+ * mode 0400, and the folder is 0700.  Where it happens all the same base/cut.h makes
+ * the load find zeros, and epd_run_again, which is asked before anything computed from
+ * the pages is kept, finds both.
  *
  * Who only looks, and may have others to serve, never loads what is mapped: its
  * file stays open, pages are summed as pread gives them, and it hands the bytes
@@ -338,6 +339,24 @@ epd_run_verify(struct epd_run *r, long i)
 		r->checked[i] = whole ? 1 : 2;
 	}
 	return r->checked[i] == 1 ? 0 : EPD_ECORRUPT;
+}
+
+int
+epd_run_again(struct epd_run *r)
+{
+	int whole;
+
+	for (long i = 0; i < r->count; i++) {
+		if (r->checked[i] != 1)
+			continue;
+		if ((whole = is_whole(r, i)) < 0)
+			return whole;
+		if (!whole) {
+			r->checked[i] = 2;
+			return EPD_ECORRUPT;
+		}
+	}
+	return 0;
 }
 
 int

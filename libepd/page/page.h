@@ -83,6 +83,8 @@ const struct epd_page_entry *epd_run_entries(const struct epd_run *r);
 const void *epd_run_page(const struct epd_run *r, long i);
 /* 0, or EPD_ECORRUPT if page i's bytes are not what its checksum says.  Once per open run and page. */
 int epd_run_verify(struct epd_run *r, long i);
+/* The same once more of all pages that verify found to be good. */
+int epd_run_again(struct epd_run *r);
 void epd_run_close(struct epd_run *r);
 
 /*

@@ -24,7 +24,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,6 +31,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/stop.h"
+#include "base/thread.h"
 #include "tier/mooncake_worker.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -301,19 +301,13 @@ static int
 begin(struct epd_worker *w)
 {
 	pthread_condattr_t monotonic;
-	sigset_t all, was;
-	int rc;
 
 	pthread_mutex_init(&w->in->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->in->turn, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&w->in->thread, NULL, work, w);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	return -rc;
+	return epd_thread_begin(&w->in->thread, work, w);
 }
 
 int

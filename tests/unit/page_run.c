@@ -395,6 +395,28 @@ TEST(kind32_cut_while_it_is_looked_at)
 	scratch_close(dir);
 }
 
+TEST(kind32_punched_while_it_is_used)
+{
+	struct epd_page_entry e[3];
+	struct epd_run *r;
+	int dir = scratch_open(), fd;
+
+	CHECK_INT(make_run(dir, 1, 3, e), 0);
+	CHECK_INT(epd_run_open(&r, dir, 1, &shape, e, 3, NULL), 0);
+	CHECK_INT(epd_run_verify(r, 1), 0);
+	CHECK_INT(epd_run_again(r), 0);
+	fd = run_fd(dir, 1);
+	/* Of those that nobody looked at nothing was computed. */
+	CHECK_INT(pwrite(fd, "!", 1, 4096), 1);
+	CHECK_INT(epd_run_again(r), 0);
+	CHECK_INT(pwrite(fd, "!", 1, 4096 + 8192 + 7), 1);
+	CHECK_INT(epd_run_again(r), EPD_ECORRUPT);
+	CHECK_INT(epd_run_verify(r, 1), EPD_ECORRUPT);
+	epd_run_close(r);
+	close(fd);
+	scratch_close(dir);
+}
+
 struct seen { int n; uint64_t id, bytes; };
 
 static int

@@ -18,13 +18,13 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "engine/kern/fp.h"
 #include "engine/kern/pool.h"
 
@@ -220,20 +220,6 @@ processors(void)
 	return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-/* Signals are the caller's affair: its own threads shall take them. */
-static int
-start(struct worker *w)
-{
-	sigset_t all, was;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	rc = pthread_create(&w->thread, NULL, loop, w);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	return rc;
-}
-
 struct epd_pool *
 epd_pool_new(int threads)
 {
@@ -256,7 +242,8 @@ epd_pool_new(int threads)
 	p->threads = threads;
 	for (int i = 1; i < threads; i++) {
 		p->worker[i] = (struct worker){ .pool = p, .who = i };
-		if (start(&p->worker[i])) {
+		if (epd_thread_begin(&p->worker[i].thread, loop,
+		    &p->worker[i])) {
 			p->threads = i;
 			goto fail;
 		}
