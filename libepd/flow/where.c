@@ -6,12 +6,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/stop.h"
 #include "flow/transfer.h"
 #include "flow/where.h"
 #include "page/page.h"
 
 #define MS UINT64_C(1000000)
 enum { HINTS = 8 };
+/* A node that brings less in a millisecond is not waited for. */
+enum { SLOW_BYTES_MS = 4096 };
 /* A directory that was away is not asked for pages again so long: a command's while. */
 static const uint64_t LEFT_NS = 10000 * MS;
 
@@ -169,6 +172,19 @@ take_run(struct hunt *h, uint64_t id)
 	epd_run_close(table);
 }
 
+/*
+ * One that breaks off or makes no sense is tried again as any peer is, but not for as
+ * long: others may have the pages, and they can be computed.
+ */
+static uint64_t
+fetched_by(const struct hunt *h)
+{
+	const uint64_t bytes = (uint64_t)h->left * h->lot->shape.bytes;
+	const uint64_t end = soon(h->s) + MS * (bytes / SLOW_BYTES_MS);
+
+	return end < h->end_ns ? end : h->end_ns;
+}
+
 /* By name alone, or (of is set) of the state that it was at home. */
 static int
 ask_node(struct hunt *h, struct epd_node *n, int of)
@@ -194,7 +210,7 @@ ask_node(struct hunt *h, struct epd_node *n, int of)
 	epd_transfer_policy_default(&policy, &h->s->config);
 	policy.prefetch = EPD_PREFETCH_NEXT_STEP;
 	strcpy(policy.compression, "none");
-	rc = epd_pages_fetch(n, h->w, &a, &policy, h->end_ns, &run, &nruns,
+	rc = epd_pages_fetch(n, h->w, &a, &policy, fetched_by(h), &run, &nruns,
 	    &moved, NULL);
 	for (uint32_t i = 0; i < nruns; i++) {
 		if (rc == 0)
@@ -316,6 +332,12 @@ is_peers(struct hunt *h)
 	return h->lot->given || *h->from || h->s->config.trust_peers;
 }
 
+static int
+goes_on(const struct hunt *h, struct epd_dir *d)
+{
+	return h->left && !epd_dir_is_away(d) && !epd_is_stopped();
+}
+
 long
 epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, void *const *out, uint8_t *had, int *given)
@@ -331,9 +353,9 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];
 	by_hints(&h, d, 0);
-	if (h.left && !epd_dir_is_away(d))
+	if (goes_on(&h, d))
 		by_hints(&h, d, 1);
-	if (h.left && !epd_dir_is_away(d))
+	if (goes_on(&h, d))
 		by_owner(&h, d);
 	epd_where_leave(s, d);
 	*given |= h.given;

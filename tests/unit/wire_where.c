@@ -237,6 +237,7 @@ TEST(stale)
 	static const enum lie lies[] = { OTHER_STORE, GONE, ANSWERS_NOTHING,
 		OTHER_SUM, OTHER_NAMES, OTHER_BYTES };
 	struct epd_fill f;
+	uint64_t from;
 
 	begin(HONEST, 1, 0);
 	CHECK_INT(fill(&f), EPD_ENOTHING);
@@ -256,8 +257,11 @@ TEST(stale)
 			epd_workflow_close(&w);
 		}
 		tell();
+		from = epd_clock_boot_ns();
 		CHECK_INT(fill(&f), EPD_ENOTHING);
 		CHECK_INT(f.peers, 0);
+		/* Two tries of a tenth of a second, not of a transfer's time-out. */
+		CHECK(epd_clock_boot_ns() - from < 5000 * MS);
 		CHECK_INT(depot_runs(&t.here, "w1"), 0);
 		/* Both times that it was told of, and that it was asked again. */
 		CHECK_INT(stale(), 3);
