@@ -126,6 +126,10 @@ meet(struct epd_node *n, struct epd_link *l, uint64_t deadline_ns,
 	    memcmp(n->facts.uuid, facts.uuid, 16))
 		return epd_why(why, EPD_EPEER, "%s: another store is there now",
 		    n->address);
+	if (!strcmp(n->here->named.address, n->address) &&
+	    memcmp(n->here->named.uuid, facts.uuid, 16))
+		return epd_why(why, EPD_EPEER, "%s: another store is there than "
+		    "the directory says", n->address);
 	n->facts = facts;
 	epd_ledger_credit(&n->books, &facts.credits);
 	return 0;

@@ -49,6 +49,8 @@ struct epd_store {
 	struct epd_dir *dir;		/* where.h; NULL until it is asked for */
 	int no_dir;			/* why it cannot be had */
 	uint64_t dir_left_ns;		/* till then it is not asked for pages: it was away */
+	/* Whose the address is that a node's name was found to mean: who else is there is not it. */
+	struct { char address[256]; uint8_t uuid[16]; } named;
 	struct epd_memory *disk;	/* of the tier nvme (tiers.h); NULL until it is asked for */
 	int no_disk;			/* why it cannot be had */
 	struct epd_lower *lower[EPD_TIER_COUNT];	/* likewise */

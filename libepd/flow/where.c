@@ -116,6 +116,8 @@ epd_where_node(struct epd_store *s, const char *text,
 		return epd_why(why, EPD_EAMBIGUOUS, "%.80s: %d nodes call "
 		    "themselves so", text, x.n);
 	memcpy(address, x.found.address, EPD_ADDRESS);
+	memcpy(s->named.address, address, EPD_ADDRESS);
+	memcpy(s->named.uuid, x.found.uuid, sizeof s->named.uuid);
 	return 0;
 }
 

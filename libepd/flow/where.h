@@ -25,6 +25,7 @@ void epd_where_leave(struct epd_store *s, struct epd_dir *d);
 
 /*
  * What a person wrote for a peer: an address as it is, "NODE" as the directory has it.
+ * If another store answers at a node's address, epd_node_open fails by EPD_EPEER.
  * Fails: EPD_ENOTHING (no such node lives, as far as can be told), EPD_EUSAGE (neither, and
  * no directory is configured), EPD_EPEER, EPD_ETIMEOUT.
  */

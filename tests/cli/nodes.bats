@@ -134,11 +134,11 @@ three() {
 	# Nothing of all that is left.
 	[ -z "$(on b epd-state ls)" ]
 	[ -z "$(ls b/w)" ]
-	# By name: fetched, handed over, asked for its halves.
+	# By name: fetched, handed over, asked for its halves; where no folder is called so.
 	t=$(on b epd-handoff --from a w1/s1)
 	[ "$t" = w1/s1 ]
-	[ "$(on b epd-handoff --to a w1/s1)" = w2/s1 ]
-	run -4 --separate-stderr on a epd-handoff --to nobody w2/s1
+	[ "$(on b env -C / epd-handoff --to a w1/s1)" = w2/s1 ]
+	run -4 --separate-stderr on a env -C / epd-handoff --to nobody w2/s1
 	run -4 --separate-stderr on a epd-handoff --from nobody w2/s1
 	[ "$(on a epd-state ls | wc -l)" -eq 1 ]
 	# Two nodes of one name are none.
@@ -154,6 +154,36 @@ three() {
 	till 50 eval '[ "$(keys | grep -c /nodes/)" -eq 3 ]'
 	run -2 --separate-stderr on b epd-fork --from a w2/s1
 	[[ $stderr == *'2 nodes call themselves so'* ]]
+}
+
+# Who died is in the directory for as long as his lease; who is there now is not he.
+@test "another store at the address of a node that died is not taken for it" {
+	lease_ms=60000
+	nodes a b
+	on a epd-prefill -w w1 -p 'I am a' >/dev/null
+	on b epd-prefill -w w9 -p 'I am b' >/dev/null
+	up a
+	till 50 eval 'keys | grep -q /nodes/'
+	cut_off a
+	cp a.yaml c.yaml
+	sed -i 's/node: a/node: c/' c.yaml
+	EPD_STORE=$PWD/c EPD_CONFIG=$PWD/c.yaml epd-prefill -w w1 -p 'I am c' >/dev/null
+	EPD_STORE=$PWD/c EPD_CONFIG=$PWD/c.yaml ip netns exec "$stem-a" epd-serve \
+		--role data --listen "${at[a]}" --key-file key >c.address 2>c.err 7>&- 8>&- &
+	pid[c]=$!
+	till 100 test -s c.address
+	for verb in 'epd-fork --from a w1/s1' 'epd-handoff --from a w1/s1' \
+		'epd-handoff --to a w9/s1'; do
+		# shellcheck disable=SC2086
+		run -3 --separate-stderr on b env -C / $verb
+		[[ $stderr == *'another store is there than the directory says'* ]]
+		[ -z "$output" ]
+	done
+	[ "$(on b epd-state ls | wc -l)" -eq 1 ]
+	[ "$(on b epd-state show -j w9/s1 | jq -r .status)" = ACTIVE ]
+	# Both are told of, and the living one is had by its name.
+	till 50 eval '[ "$(keys | grep -c /nodes/)" -eq 2 ]'
+	[ -n "$(on b epd-fork --from c w1/s1)" ]
 }
 
 @test "names of nodes are words that can be shown" {
