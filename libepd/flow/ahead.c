@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/stop.h"
+#include "base/thread.h"
 #include "flow/ahead.h"
 #include "flow/rest.h"
 #include "flow/tiers.h"
@@ -82,7 +83,7 @@ epd_ahead_begin(struct epd_store *s, const struct epd_store_options *o,
 	a->o.listener = (struct epd_listener){ NULL, NULL };
 	a->speculative = !strcmp(how, "speculative");
 	atomic_init(&a->stop, 0);
-	if (pthread_create(&a->thread, NULL, run, a) == 0)
+	if (epd_thread_begin(&a->thread, run, a) == 0)
 		return a;
 	epd_free(a->state);
 	epd_free(a);

@@ -304,7 +304,7 @@ offload(struct epd_store *s, struct epd_workflow *w,
 {
 	const uint64_t from = epd_clock_boot_ns();
 	struct out x = { .s = s, .w = w };
-	struct epd_rest r;
+	struct epd_rest r = { 0 };
 	int rc = 0;
 
 	if (o->tier != EPD_TIER_CPU)

@@ -22,7 +22,9 @@ same_state(const struct epd_state *a, const struct epd_state *b)
 	    epd_name_equal(&a->base, &b->base) &&
 	    !strcmp(a->model_path, b->model_path) &&
 	    !strcmp(a->tenant, b->tenant) &&
-	    !strcmp(a->fingerprint, b->fingerprint);
+	    !strcmp(a->fingerprint, b->fingerprint) &&
+	    a->wait_deadline_ms == b->wait_deadline_ms &&
+	    !strcmp(a->tier, b->tier) && !strcmp(a->tool, b->tool);
 }
 
 /* A guess is what a checkpoint had that does not say. */

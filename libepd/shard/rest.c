@@ -158,6 +158,7 @@ epd_shard_offload(struct epd_shard *s, uint32_t state, const char *tier,
 		.tier = tier, .reason = reason, .take = EPD_LEASE_TRANSFER,
 		.ttl_ms = ttl_ms };
 	const struct epd_lease *left;
+	const char *by = reason;
 	struct epd_head *h;
 	int rc = s->o.procs ? enter(s, state, reason, &h, why) :
 	    epd_why(why, -EINVAL, "a lease needs a holder");
@@ -171,11 +172,13 @@ epd_shard_offload(struct epd_shard *s, uint32_t state, const char *tier,
 		return rc < 0 ? epd_shard_end(s, rc, why) :
 		    (rc = epd_shard_end(s, 0, why)) ? rc : 1;
 	x.drop = left ? left->id : 0;
+	if (out->was == EPD_OFFLOADING || out->was == EPD_RESTORING)
+		by = dead;
 	/* From wherever it stands it goes by ACTIVE. */
 	if (out->was == EPD_OFFLOADING || out->was == EPD_OFFLOADED)
-		rc = back(s, &h->state, EPD_RESTORING, x.drop, dead, why);
+		rc = back(s, &h->state, EPD_RESTORING, x.drop, by, why);
 	if (!rc && h->state.status == EPD_RESTORING && !h->pinned)
-		rc = back(s, &h->state, EPD_ACTIVE, x.drop, dead, why);
+		rc = back(s, &h->state, EPD_ACTIVE, x.drop, by, why);
 	if (!rc)
 		rc = step(s, &h->state, &x, why);
 	return leave(s, rc, "offload", state, &out->lease, why);

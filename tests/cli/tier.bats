@@ -100,6 +100,10 @@ packs() {
 	[ "$(status_of "$s")" = OFFLOADED ]
 	find memory -type f -path '*/w/w1/*' | cmp was -
 	[ "$(next "$s")" = "$said" ]
+	# From below it goes by memory, since somebody asked and not since somebody died.
+	epd-offload -t nvme "$s" >/dev/null
+	epd-offload -t cpu "$s" >/dev/null
+	[ "$(epd-state log -v w1 | grep -c died)" -eq 0 ]
 }
 
 @test "what is refused: a sentence, a status, and the state as it was" {
