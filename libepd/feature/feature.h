@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/metrics.h"
 #include "base/span.h"
+#include "feature/line.h"
 #include "feature/memo.h"
 #include "feature/name.h"
 #include "feature/parts.h"
@@ -68,16 +69,6 @@ int epd_feature_commit(struct epd_features *c, const struct epd_feature *f,
  */
 int epd_feature_copy(struct epd_features *from, const struct epd_name *fp,
     struct epd_features *to, uint64_t *bytes);
-
-/*
- * What a shared store keeps beside the rows: the line of meta, of no picture, with the
- * rows' sum in it.  Checked it is f's to the byte; rows NULL: they are not at hand yet.
- * Fails: -ENOMEM; EPD_ECORRUPT (why says what differs), EPD_ENOTHING (it has expired).
- */
-int epd_feature_line(struct epd_buf *out, const struct epd_feature *f,
-    const void *rows, uint64_t ttl_ms);
-int epd_feature_line_check(struct epd_span line, const struct epd_feature *f,
-    const void *rows, struct epd_why *why);
 
 /* The kept picture.  Owns: the caller frees *rgb.  -ENOENT, EPD_ECORRUPT (then it is deleted, unless only looked at). */
 int epd_feature_pixels(struct epd_features *c, const struct epd_name *fp,

@@ -1,4 +1,4 @@
-/* line.c - a feature's meta where there is no folder: in a store that many share. */
+/* line.c - the line of meta by itself. */
 #include <errno.h>
 
 #include "base/clock.h"
