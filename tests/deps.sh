@@ -19,7 +19,7 @@ guest='qemu-system-x86 busybox-static cpio kmod xz-utils ibverbs-providers'
 case $1 in
 build) want=$build extra="$mount $wire" lack='epd-mount, or a transport, is not built' ;;
 # Tests that want these are skipped, aloud, where they cannot be had.
-check) want=$check extra="$mount $wire $guest etcd-server iproute2 fuse3 spin valgrind rsync tree inotify-tools attr python3-venv"
+check) want=$check extra="$mount $wire $guest etcd-server iproute2 fuse3 spin valgrind rsync tree inotify-tools attr python3-venv nbdkit libnbd-bin e2fsprogs xfsprogs"
 	lack='some tests are skipped' ;;
 *) echo "deps.sh: build or check" >&2; exit 2 ;;
 esac
