@@ -127,10 +127,12 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_TIERS] = MANY("tiers", IN(ROOT), epd_fs_find_tier,
 	    epd_fs_list_tiers),
 	[EPD_FS_TIER] = DIR_(NULL, IN(TIERS)),
-	[EPD_FS_USED] = FILE_("used", IN(TIER), 0, epd_fs_tier, NULL),
-	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_tier,
+	[EPD_FS_USED] = FILE_("used", IN(TIER), EPD_FS_ASIDE, epd_fs_tier,
 	    NULL),
-	[EPD_FS_TIER_PAGES] = FILE_("pages", IN(TIER), 0, epd_fs_tier, NULL),
+	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_capacity,
+	    NULL),
+	[EPD_FS_TIER_PAGES] = FILE_("pages", IN(TIER), EPD_FS_ASIDE,
+	    epd_fs_tier, NULL),
 };
 
 const struct epd_fs_kind *

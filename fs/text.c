@@ -190,30 +190,42 @@ epd_fs_size_half(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 
 /* ---- tiers ---- */
 
+static int
+number(struct epd_buf *out, uint64_t n)
+{
+	epd_buf_fmt(out, "%llu\n", (unsigned long long)n);
+	return epd_fs_told(out);
+}
+
+int
+epd_fs_capacity(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_tier_sight sight;
+	int rc = epd_view_tier(fs->store, (enum epd_tier)at->index, 0, &sight);
+
+	(void)why;
+	return rc < 0 ? rc : number(out, sight.cap);
+}
+
+/* What lies in a tier is looked at, which a disk may take long for. */
 int
 epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	const enum epd_tier tier = (enum epd_tier)at->index;
-	struct epd_tier_sight sight = { .cap = 0 };
-	struct epd_name *name = NULL;
-	size_t n = 0;
-	int rc;
+	struct epd_tier_sight sight = { .used = 0 };
+	struct epd_store *s;
+	uint64_t n;
+	int rc = epd_fs_another(fs, 1, &s, why);
 
-	(void)why;
-	if (at->kind == EPD_FS_TIER_PAGES) {
-		rc = epd_fs_page_names(fs, tier, &name, &n);
-		epd_free(name);
-	} else {
-		rc = epd_view_tier(fs->store, tier, at->kind == EPD_FS_USED,
-		    &sight);
-	}
 	if (rc < 0)
 		return rc;
-	epd_buf_fmt(out, "%llu\n", (unsigned long long)(at->kind ==
-	    EPD_FS_TIER_PAGES ? n : at->kind == EPD_FS_USED ? sight.used :
-	    sight.cap));
-	return epd_fs_told(out);
+	rc = at->kind == EPD_FS_TIER_PAGES ? epd_fs_tier_pages(fs, s, tier,
+	    &n) : epd_view_tier(s, tier, 1, &sight);
+	epd_store_close(s);
+	return rc < 0 ? rc : number(out, at->kind == EPD_FS_TIER_PAGES ? n :
+	    sight.used);
 }
 
 /* ---- links ---- */

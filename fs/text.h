@@ -27,6 +27,8 @@ int epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
+int epd_fs_capacity(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
 int epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
