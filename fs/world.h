@@ -37,6 +37,8 @@ struct epd_fs {
 	pthread_mutex_t tongues;	/* of tongue; taken last */
 	struct epd_fs_tongue *tongue;	/* tokenizers by model */
 	struct epd_fs_hands *hands;	/* what writes; NULL: nobody */
+	/* Of metrics (EPD_TIER_NONE), used and pages: how long they were last. */
+	uint32_t looked_size[EPD_TIER_COUNT][2];
 };
 
 int epd_fs_world_open(struct epd_fs *fs, struct epd_why *why);

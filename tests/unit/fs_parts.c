@@ -240,6 +240,7 @@ TEST(what_a_disk_is_asked_for_is_asked_aside)
 
 	CHECK(epd_fs_kind(EPD_FS_USED)->how & EPD_FS_ASIDE);
 	CHECK(epd_fs_kind(EPD_FS_TIER_PAGES)->how & EPD_FS_ASIDE);
+	CHECK(epd_fs_kind(EPD_FS_METRICS)->how & EPD_FS_ASIDE);
 	CHECK(epd_fs_xattr_waits(&page, "user.epd.tier"));
 	CHECK(epd_fs_xattr_waits(&page, "user.epd.error"));
 	CHECK(epd_fs_xattr_waits(&page, ""));
