@@ -165,6 +165,26 @@ packs() {
 	tier
 }
 
+@test "pages that a state does not have are named, and none comes back" {
+	begin
+	epd-offload "$s"
+	last=$((n - 1))
+	for l in "$n" "0,$n" "0,99" "$n-99" "0-3,$n-99"; do
+		run --separate-stderr -2 epd-restore --pages "$l" "$s"
+		[ -z "$output" ]
+		[[ $stderr == "epd-restore: w1/s1: it has no such page: "*" of $n" ]]
+		[ "$(status_of "$s")" = OFFLOADED ]
+		[ -z "$(find memory -type f -path '*/w/w1/*')" ]
+	done
+	[[ $(epd-restore --pages 0,99 "$s" 2>&1) == *': 99 of '* ]]
+	# Others that are asked for are restored.
+	t=$(epd-prefill -q -w w2 -p "$(seq -s' ' 200)")
+	epd-offload "$t"
+	run --separate-stderr -2 epd-restore --pages "0,$n" "$s" "$t"
+	[ "$output" = "$t" ]
+	epd-restore --pages "0,$last-99" "$s"
+}
+
 @test "some pages alone come back, with what lies in one run with them" {
 	begin
 	epd-offload "$s"
