@@ -285,13 +285,51 @@ name_node(struct epd_store *s, struct epd_why *why)
 		epd_said_tidy(s->node, strlen(s->node));
 		return 0;
 	}
-	if (strlen(name) < sizeof s->node) {
-		strcpy(s->node, name);
-		epd_said_tidy(s->node, strlen(s->node));
+	if (strlen(name) >= sizeof s->node || strchr(name, '/') ||
+	    !epd_all_shown(name))
+		return epd_why(why, EPD_EUSAGE, "directory.node: no name of a "
+		    "node: at most %zu bytes that can be shown, and no /",
+		    sizeof s->node - 1);
+	strcpy(s->node, name);
+	return 0;
+}
+
+/* Whether a folder is the store's, or lies in it. */
+static int
+is_inside(const struct epd_store *s, int fd)
+{
+	struct stat own, at, was = { .st_ino = 0 };
+	int is = 0;
+
+	while (fd >= 0 && !is && !fstat(s->dirfd, &own) && !fstat(fd, &at) &&
+	    (at.st_ino != was.st_ino || at.st_dev != was.st_dev)) {
+		const int up = openat(fd, "..", O_PATH | O_CLOEXEC);
+
+		is = at.st_ino == own.st_ino && at.st_dev == own.st_dev;
+		was = at;
+		close(fd);
+		fd = up;
 	}
-	return strcmp(s->node, name) || strchr(name, '/') ? epd_why(why,
-	    EPD_EUSAGE, "directory.node: no name of a node: at most %zu bytes "
-	    "that can be shown, and no /", sizeof s->node - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
+/* What lies in a store is its own, and a tier's folder there would be litter. */
+static int
+look_at_disk(const struct epd_store *s, struct epd_why *why)
+{
+	char path[EPD_CONFIG_STR], *slash = path;
+	int fd = -1;
+
+	strcpy(path, s->config.tier_nvme_dir);
+	/* The nearest to it that is there. */
+	while (slash && *path && (fd = open(path, O_PATH | O_CLOEXEC)) < 0)
+		if ((slash = strrchr(path, '/')))
+			*slash = '\0';
+	return is_inside(s, fd) ? epd_why(why, EPD_EUSAGE, "tier.nvme_dir: it "
+	    "lies in the store, whose own folder for that is " EPD_DISK
+	    ": leave it empty") : 0;
 }
 
 int
@@ -316,6 +354,7 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
 	if ((rc = name_node(s, why)) < 0 ||
 	    (rc = place(s, o, why)) < 0 ||
+	    (rc = look_at_disk(s, why)) < 0 ||
 	    (rc = identify(s, o->create, why)) < 0 ||
 	    (rc = open_parts(s, o->look, why)) < 0) {
 		epd_store_close(s);

@@ -137,6 +137,11 @@ helps() {
 	[[ $stderr == *mmx* ]]
 	run --separate-stderr env EPD_LOG=debug epd-prefill -p x
 	[[ $stderr == *'epd-prefill: op='* ]]
+	for log in bogus DEBUG debug2 $'x\x1b'; do
+		run --separate-stderr -2 env EPD_LOG="$log" epd-state ls
+		[[ $stderr == 'epd-state: EPD_LOG: '*'it is debug or empty'* ]]
+	done
+	EPD_LOG= epd-state ls >/dev/null
 	run -4 env EPD_MODEL=/nonexistent epd-prefill -p x
 }
 

@@ -101,6 +101,10 @@ three() {
 	[ "$(jq -r .node <<<"$output")" = a ]
 	[ "$(jq -r .parent <<<"$output")" = w1/s1@1 ]
 	[[ $stderr == *'to be computed or found'* ]]
+	# Its first version says whence it came.
+	on b epd-state show -j w1/s1@1 | jq -e --arg at "${at[a]}" '.metadata |
+		.command == "fork" and .from == "w1/s1" and .version == 1 and
+		.node == $at'
 	[ "$(text b w1/s1)" = "$want" ]
 	[ "$(counted b state_pages_recomputed)" -eq 0 ]
 }
