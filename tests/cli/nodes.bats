@@ -202,6 +202,7 @@ three() {
 		[[ $stderr == *'transfer.address'* ]]
 	done
 	[ -z "$(keys | grep /nodes/)" ]
+	on a epd doctor -j | jq -e '.directory.answers and .directory.nodes == 0'
 	# By the second, or by what is set, it can be.
 	EPD_STORE=$PWD/a EPD_CONFIG=$PWD/a.yaml ip netns exec "$stem-a" epd-serve \
 		--role data --listen tcp://0.0.0.0:7071 --listen tcp://10.98.0.11:7070 \
