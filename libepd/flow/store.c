@@ -294,32 +294,12 @@ name_node(struct epd_store *s, struct epd_why *why)
 	return 0;
 }
 
-/* Whether a folder is the store's, or lies in it. */
-static int
-is_inside(const struct epd_store *s, int fd)
-{
-	struct stat own, at, was = { .st_ino = 0 };
-	int is = 0;
-
-	while (fd >= 0 && !is && !fstat(s->dirfd, &own) && !fstat(fd, &at) &&
-	    (at.st_ino != was.st_ino || at.st_dev != was.st_dev)) {
-		const int up = openat(fd, "..", O_PATH | O_CLOEXEC);
-
-		is = at.st_ino == own.st_ino && at.st_dev == own.st_dev;
-		was = at;
-		close(fd);
-		fd = up;
-	}
-	if (fd >= 0)
-		close(fd);
-	return is;
-}
-
 /* What lies in a store is its own, and a tier's folder there would be litter. */
 static int
 look_at_disk(const struct epd_store *s, struct epd_why *why)
 {
 	char path[EPD_CONFIG_STR], *slash = path;
+	struct stat own;
 	int fd = -1;
 
 	strcpy(path, s->config.tier_nvme_dir);
@@ -327,9 +307,10 @@ look_at_disk(const struct epd_store *s, struct epd_why *why)
 	while (slash && *path && (fd = open(path, O_PATH | O_CLOEXEC)) < 0)
 		if ((slash = strrchr(path, '/')))
 			*slash = '\0';
-	return is_inside(s, fd) ? epd_why(why, EPD_EUSAGE, "tier.nvme_dir: it "
-	    "lies in the store, whose own folder for that is " EPD_DISK
-	    ": leave it empty") : 0;
+	if (fd < 0 || fstat(s->dirfd, &own) < 0 || !epd_file_lies_in(fd, &own))
+		return 0;
+	return epd_why(why, EPD_EUSAGE, "tier.nvme_dir: it lies in the store, "
+	    "whose own folder for that is " EPD_DISK ": leave it empty");
 }
 
 int

@@ -997,19 +997,5 @@ TEST(closing_is_quick_and_leaves_nothing)
 int
 main(int argc, char **argv)
 {
-	int rc;
-
-	if (!etcd_installed()) {
-		printf("ok 1 - dir_etcd # SKIP\n# etcd-server is absent: "
-		    "skipped\n1..1\n");
-		return 0;
-	}
-	if (etcd_begin()) {
-		printf("not ok 1 - etcd does not begin\n1..1\n");
-		etcd_end();
-		return 1;
-	}
-	rc = check_main(argc, argv);
-	etcd_end();
-	return rc;
+	return etcd_main("dir_etcd", argc, argv);
 }

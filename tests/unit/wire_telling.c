@@ -6,6 +6,8 @@
 #include "tests/unit/depot.h"
 #include "tests/unit/service.h"
 
+enum { FIRST = 8 };
+
 static struct {
 	struct service service;
 	_Atomic int pages, states, gone;	/* hints put, by kind, and removed */
@@ -34,6 +36,22 @@ answer(struct service *s, int fd, const struct service_ask *a)
 	return service_reply(fd, 200, yes, sizeof yes - 1);
 }
 
+/* Till so many were told; and a few looks more, in which nothing is to be. */
+static void
+told(int pages, int states)
+{
+	const uint64_t end = in_ms(10000);
+
+	while ((t.pages < pages || t.states < states) &&
+	    epd_clock_boot_ns() < end)
+		epd_clock_sleep_ns(5 * MS);
+	epd_clock_sleep_ns(350 * MS);
+	CHECK(t.pages >= pages);
+	CHECK(t.states >= states);
+	CHECK_INT(t.gone, 0);
+}
+
+/* A store of some states, of which the directory is told. */
 static void
 begin(void)
 {
@@ -50,7 +68,10 @@ begin(void)
 	t.d.config.bounded_staleness_ms = 0;
 	depot_open(&t.d);
 	o.store = depot_options(&t.d);
+	for (uint32_t g = 1; g <= FIRST; g++)
+		group_state(&t.d, "w1", g, 3);
 	CHECK_INT(epd_telling_start(&t.telling, &o, &t.d.why), 0);
+	told(FIRST, FIRST);
 }
 
 static void
@@ -61,33 +82,13 @@ end(void)
 	depot_end(&t.d);
 }
 
-/* Till so many were told; and a few looks more, in which nothing is to be. */
-static void
-told(int pages, int states)
-{
-	const uint64_t end = in_ms(10000);
-
-	while ((t.pages < pages || t.states < states) &&
-	    epd_clock_boot_ns() < end)
-		epd_clock_sleep_ns(5 * MS);
-	epd_clock_sleep_ns(350 * MS);
-	CHECK(t.pages >= pages);
-	CHECK(t.states >= states);
-	CHECK_INT(t.gone, 0);
-}
-
 TEST(what_was_told_is_not_told_again)
 {
 	struct epd_ref ref = { .kind = EPD_REF_STATE, .workflow = "w1" };
-	int n = 0;
+	int n = FIRST;
 
 	begin();
-	for (uint32_t g = 1; g <= 8; g++) {
-		group_state(&t.d, "w1", g, 3);
-		n++;
-	}
-	told(n, n);
-	for (uint32_t g = 9; g <= 12; g++) {
+	for (uint32_t g = FIRST + 1; g <= 12; g++) {
 		ref.state = group_state(&t.d, "w1", g, 3);
 		n++;
 		told(n, n);
@@ -106,16 +107,11 @@ TEST(what_was_told_is_not_told_again)
 /* The nth allocation fails, mostly of a look that has something new to tell. */
 TEST(a_look_that_breaks_off_takes_nothing_back)
 {
-	int n = 0;
+	int n = FIRST;
 
 	begin();
-	for (uint32_t g = 1; g <= 8; g++) {
-		group_state(&t.d, "w1", g, 3);
-		n++;
-	}
-	told(n, n);
 	for (int nth = 1; nth < 60; nth++) {
-		group_state(&t.d, "w1", (uint32_t)(8 + nth), 2);
+		group_state(&t.d, "w1", (uint32_t)(FIRST + nth), 2);
 		n++;
 		scratch_starve(nth, 0);
 		epd_clock_sleep_ns(130 * MS);
