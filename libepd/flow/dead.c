@@ -12,7 +12,8 @@ static const char *
 work(enum epd_lease_kind kind)
 {
 	switch (kind) {
-	case EPD_LEASE_TRANSFER: return "moved it out";
+	case EPD_LEASE_TRANSFER: return "gave its pages away";
+	case EPD_LEASE_OFFLOAD: return "moved it out";
 	case EPD_LEASE_RESTORE: return "restored it";
 	case EPD_LEASE_DECODE: return "decoded it";
 	default: return "looked at it";

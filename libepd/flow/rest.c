@@ -57,6 +57,28 @@ name_it(const struct epd_workflow *w, uint32_t state, int rc,
 	return epd_why(why, rc, "%s: %s", ref, epd_strerror(rc));
 }
 
+/* The lease of who moves a state: each lot is moved within it. */
+struct hold {
+	uint64_t lease, renew_ns;	/* lease 0: none */
+};
+
+static struct hold
+held(const struct epd_store *s, uint64_t lease)
+{
+	return (struct hold){ lease, epd_clock_boot_ns() +
+	    (uint64_t)s->config.lease_ms * MS / 3 };
+}
+
+static int
+keep(struct hold *h, const struct epd_workflow *w, struct epd_why *why)
+{
+	if (!h->lease || epd_clock_boot_ns() < h->renew_ns)
+		return 0;
+	*h = held(w->store, h->lease);
+	return epd_shard_renew(w->shard, h->lease, (uint64_t)
+	    w->store->config.lease_ms, why);
+}
+
 /* ---- into memory ---- */
 
 struct back {
@@ -64,6 +86,7 @@ struct back {
 	const struct epd_workflow *w;
 	const struct epd_restore *r;	/* NULL: all, for a verb */
 	int ahead;			/* what is there is not looked at, nor used */
+	struct hold hold;
 	struct epd_restored sum;
 };
 
@@ -115,6 +138,8 @@ fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 		x->sum.pinned += (uint64_t)lot->n;
 		return 0;
 	}
+	/* Without it the pages come all the same, and the end tells who restored. */
+	(void)keep(&x->hold, x->w, NULL);
 	rc = epd_fill_run(x->s, x->w, lot, &f, why);
 	if (x->ahead)
 		epd_count(x->s->metrics, EPD_M_PREFETCHED, f.runs);
@@ -131,21 +156,10 @@ struct out {
 	struct epd_store *s;
 	struct epd_workflow *w;
 	struct epd_lower *tier;
-	uint64_t lease, renew_ns;
+	struct hold hold;
 	struct epd_buf manifest;	/* whose pages these are, for who finds them */
 	struct epd_offloaded sum;
 };
-
-static int
-keep_lease(struct out *x, struct epd_why *why)
-{
-	const uint64_t ms = (uint64_t)x->s->config.lease_ms;
-
-	if (epd_clock_boot_ns() < x->renew_ns)
-		return 0;
-	x->renew_ns = epd_clock_boot_ns() + ms * MS / 3;
-	return epd_shard_renew(x->w->shard, x->lease, ms, why);
-}
 
 /* The run's pages, each looked at; -ENOENT, EPD_ECORRUPT: they cannot be had. */
 static int
@@ -164,21 +178,26 @@ look(const struct epd_workflow *w, const struct epd_lot *lot,
 	return rc;
 }
 
-/* Not in memory: it may be there from before. */
+/*
+ * Not in memory: 1 if the tier has all of it from before; else it comes from another
+ * one, and is looked at again: 0.  EPD_ENOTHING: none has it.
+ */
 static int
 elsewhere(struct out *x, const struct epd_lot *lot, struct epd_why *why)
 {
 	const enum epd_tier tier = epd_lower_ops(x->tier)->tier;
-	long n = epd_lower_ops(x->tier)->has(x->tier, lot,
+	const long n = epd_lower_ops(x->tier)->has(x->tier, lot,
 	    epd_store_tier_end(x->s, tier, 1), why);
+	struct epd_fill f = { 0 };
 
-	/* Of a tier that cannot be asked nobody knows; what it lacks is computed. */
-	if (n == EPD_EUNSUPPORTED)
-		return 0;
-	n = n < 0 ? 0 : n;
-	x->sum.had += (uint64_t)n;
-	x->sum.missing += (uint64_t)(lot->n - n);
-	return 0;
+	/* Of a tier that cannot be asked nobody knows: what it has costs it little. */
+	if (n < 0 && n != EPD_EUNSUPPORTED)
+		return (int)n;
+	if (n == lot->n) {
+		x->sum.had += (uint64_t)n;
+		return 1;
+	}
+	return epd_fill_run(x->s, x->w, lot, &f, why);
 }
 
 static int
@@ -198,11 +217,21 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	x->sum.pages += (uint64_t)lot->n;
 	mine.manifest = epd_span(x->manifest.p, x->manifest.n);
 	rc = look(x->w, lot, &run, page);
-	if (rc < 0) {
-		epd_free(page);
-		return rc == -ENOMEM ? rc : elsewhere(x, lot, why);
+	if (rc < 0 && rc != -ENOMEM) {
+		rc = elsewhere(x, lot, why);
+		if (rc == 0)
+			rc = look(x->w, lot, &run, page);
 	}
-	rc = keep_lease(x, why);
+	if (rc != 0) {
+		epd_free(page);
+		if (rc == 1)
+			return 0;
+		if (rc != EPD_ENOTHING && rc != -ENOENT && rc != EPD_ECORRUPT)
+			return rc;
+		x->sum.missing += (uint64_t)lot->n;
+		return 0;
+	}
+	rc = keep(&x->hold, x->w, why);
 	if (rc == 0)
 		rc = epd_lower_ops(x->tier)->put(x->tier, &mine, page,
 		    epd_store_tier_end(x->s, tier, lot->n), why);
@@ -219,15 +248,13 @@ begin(struct epd_store *s, struct epd_workflow *w, const struct epd_offload *o,
     struct epd_rest *r, struct epd_why *why)
 {
 	const uint64_t end = patience(s);
-	struct epd_state st;
 	int rc;
 
 	for (;;) {
 		rc = epd_shard_offload(w->shard, o->state.state,
 		    epd_tier_name(o->tier), (uint64_t)s->config.lease_ms,
 		    o->reason, r, why);
-		if (rc != 1 || epd_shard_state(w->shard, o->state.state, &st) ||
-		    st.status == EPD_OFFLOADED)
+		if (rc != 1 || r->was == EPD_OFFLOADED)
 			return rc;
 		if (!bide(end))
 			return epd_why(why, EPD_ELOCKED, "s%u: another process "
@@ -244,17 +271,17 @@ end(struct out *x, const struct epd_offload *o, int rc, struct epd_why *why)
 	int back;
 
 	if (rc == 0) {
-		rc = epd_shard_offloaded(x->w->shard, id, x->lease, o->reason,
-		    why);
+		rc = epd_shard_offloaded(x->w->shard, id, x->hold.lease,
+		    o->reason, why);
 		if (rc == 0)
 			return 0;
 	}
 	epd_count(x->s->metrics, EPD_M_OFFLOAD_ABORTS, 1);
-	back = epd_shard_restored(x->w->shard, id, x->lease, "the offload did "
-	    "not end", &what);
-	/* Whoever resumed or released it has decided; the lease is all that is left. */
+	back = epd_shard_restored(x->w->shard, id, x->hold.lease, "the offload "
+	    "did not end", &what);
+	/* Whoever released it has decided; the lease is all that is left. */
 	if (back < 0)
-		(void)epd_shard_drop(x->w->shard, x->lease, "late", NULL);
+		(void)epd_shard_drop(x->w->shard, x->hold.lease, "late", NULL);
 	return rc;
 }
 
@@ -316,8 +343,7 @@ offload(struct epd_store *s, struct epd_workflow *w,
 		sum->version = r.version;
 		return rc == 1 ? 0 : rc;
 	}
-	x.lease = r.lease;
-	x.renew_ns = from + (uint64_t)s->config.lease_ms * MS / 3;
+	x.hold = held(s, r.lease);
 	x.sum.version = r.version;
 	describe(&x, o);
 	rc = o->tier == EPD_TIER_CPU ? stay(&x, o->state.state, why) :
@@ -420,6 +446,7 @@ restore(struct epd_workflow *w, uint32_t state, const char *reason,
 		return rc;
 	x->sum.rested = rc == 0;
 	x->sum.version = r.version;
+	x->hold = held(w->store, r.lease);
 	rc = x->s ? epd_lots_of(w, state, 0, 0, fill_lot, x, why) : 0;
 	if (!x->sum.rested)
 		return rc;
@@ -428,6 +455,34 @@ restore(struct epd_workflow *w, uint32_t state, const char *reason,
 	if (ended < 0)
 		(void)epd_shard_drop(w->shard, r.lease, "late", NULL);
 	return rc ? rc : ended;
+}
+
+static int
+reach(void *arg, const struct epd_lot *lot, uint32_t first, struct epd_why *why)
+{
+	uint32_t *end = arg, to = first + (uint32_t)lot->n;
+
+	(void)why;
+	if (*end < to)
+		*end = to;
+	return 0;
+}
+
+/* Each part has some page of the state; it may reach past the last. */
+static int
+has_parts(const struct epd_workflow *w, const struct epd_restore *r,
+    struct epd_why *why)
+{
+	uint32_t end = 0;
+	int rc = r->n ? epd_lots_of(w, r->state.state, 0, 0, reach, &end, why) :
+	    0;
+
+	for (int i = 0; rc == 0 && i < r->n; i++)
+		if (r->part[i].from >= end)
+			rc = epd_why(why, EPD_EUSAGE, "it has no such page: %u "
+			    "(it has %u, the first is 0)", r->part[i].from,
+			    end);
+	return rc;
 }
 
 int
@@ -446,7 +501,9 @@ epd_flow_restore(struct epd_store *s, const struct epd_restore *r,
 	if (rc < 0)
 		return rc;
 	x.w = &w;
-	rc = restore(&w, r->state.state, r->reason, &x, why);
+	rc = has_parts(&w, r, why);
+	if (rc == 0)
+		rc = restore(&w, r->state.state, r->reason, &x, why);
 	epd_workflow_close(&w);
 	x.sum.ns = epd_clock_boot_ns() - from;
 	epd_log(&s->log, "op=restore workflow=%s state=%u pages=%llu "
@@ -456,8 +513,6 @@ epd_flow_restore(struct epd_store *s, const struct epd_restore *r,
 	    (unsigned long long)x.sum.missing, rc);
 	if (rc < 0)
 		return rc;
-	if (!x.sum.pages && r->n)
-		return epd_why(why, EPD_EUSAGE, "it has no such page");
 	epd_count(s->metrics, EPD_M_RESTORES, 1);
 	*out = x.sum;
 	return 0;

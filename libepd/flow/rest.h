@@ -30,7 +30,8 @@ struct epd_offloaded {
 /*
  * Fails: EPD_EUNSUPPORTED (no such tier here, or state.enable_offload is off),
  * EPD_ELOCKED (it is decoded), EPD_ESTATUS (it was resumed meanwhile, or mid-hand-off),
- * -ENOSPC, EPD_EPEER, EPD_ETIMEOUT, -EIO (the tier's: the state is as it was),
+ * -ENOSPC, EPD_EPEER, EPD_ETIMEOUT, -EIO (the tier's: the state is as it was, but for
+ * one that rested elsewhere: that is ACTIVE, with its pages where they were),
  * EPD_ENOSTATE, EPD_ENOTHING, -errno.
  */
 int epd_flow_offload(struct epd_store *s, const struct epd_offload *o,
@@ -56,7 +57,8 @@ struct epd_restored {
  * Idempotent: of two at once one moves the pages and both are told that they are there.
  * Fails: EPD_ELOCKED (whoever restores it takes too long), EPD_ESTATUS (mid-hand-off),
  * -ENOSPC (memory has no room: the state goes on, what is missing comes later),
- * EPD_ENOSTATE, EPD_ENOTHING, EPD_EUSAGE (no such page), -errno.
+ * EPD_ENOSTATE, EPD_ENOTHING, EPD_EUSAGE (a part that has none of its pages; nothing
+ * was done), -errno.
  */
 int epd_flow_restore(struct epd_store *s, const struct epd_restore *r,
     struct epd_restored *out, struct epd_why *why);

@@ -22,7 +22,8 @@ struct epd_shard;
 	X(TRANSFER,   1, "transfer") \
 	X(RESTORE,    2, "restore") \
 	X(VALIDATION, 3, "validation") \
-	X(DECODE,     4, "decode")
+	X(DECODE,     4, "decode") \
+	X(OFFLOAD,    5, "offload")
 
 enum epd_lease_kind {
 #define X(id, n, name) EPD_LEASE_##id = n,

@@ -1,9 +1,9 @@
 /*
  * rest.c - the two ways of a state that rests, and its wait.
  *
- * Of who moves a state there is one at most that lives: a transfer or restore lease
- * that stands while its status says so.  What a dead one left is ended in the same
- * frame that begins anew.
+ * Of who moves a state there is one at most: the holder of an offload or a restore
+ * lease, while the status says so.  Whatever ends his move ends the lease in the same
+ * frame, so that he cannot end what another began after it.
  */
 #include <errno.h>
 #include <string.h>
@@ -115,6 +115,19 @@ leave(struct epd_shard *s, int rc, const char *what, uint32_t id,
 	return 0;
 }
 
+/* Nothing is to be logged, for rc: 1 (it is so already), or an error. */
+static int
+leave_be(struct epd_shard *s, int rc, const struct epd_rest *r,
+    struct epd_rest *out, struct epd_why *why)
+{
+	const int ended = epd_shard_end(s, rc < 0 ? rc : 0, why);
+
+	if (rc < 0 || ended < 0)
+		return rc < 0 ? rc : ended;
+	*out = *r;
+	return rc;
+}
+
 static int
 busy(const struct epd_lease *l, const char *what, struct epd_why *why)
 {
@@ -141,7 +154,7 @@ may_offload(struct epd_shard *s, const struct epd_head *h, const char *tier,
 			return busy(*left, "restoring", why);
 	}
 	if (st->status == EPD_OFFLOADING) {
-		*left = mover(s, st->id, EPD_LEASE_TRANSFER, &stands);
+		*left = mover(s, st->id, EPD_LEASE_OFFLOAD, &stands);
 		if (stands)
 			return strcmp(st->tier, tier) ?
 			    busy(*left, "offloading", why) : 1;
@@ -155,10 +168,11 @@ epd_shard_offload(struct epd_shard *s, uint32_t state, const char *tier,
     struct epd_why *why)
 {
 	struct step x = { .verb = EPD_KIND_OFFLOAD, .to = EPD_OFFLOADING,
-		.tier = tier, .reason = reason, .take = EPD_LEASE_TRANSFER,
+		.tier = tier, .reason = reason, .take = EPD_LEASE_OFFLOAD,
 		.ttl_ms = ttl_ms };
 	const struct epd_lease *left;
 	const char *by = reason;
+	struct epd_rest r = { 0 };
 	struct epd_head *h;
 	int rc = s->o.procs ? enter(s, state, reason, &h, why) :
 	    epd_why(why, -EINVAL, "a lease needs a holder");
@@ -166,34 +180,41 @@ epd_shard_offload(struct epd_shard *s, uint32_t state, const char *tier,
 	if (rc)
 		return rc;
 	rc = may_offload(s, h, tier, &left, why);
-	*out = (struct epd_rest){ .was = h->state.status,
-		.version = h->state.versions };
+	r.was = h->state.status;
+	r.version = h->state.versions;
 	if (rc)
-		return rc < 0 ? epd_shard_end(s, rc, why) :
-		    (rc = epd_shard_end(s, 0, why)) ? rc : 1;
+		return leave_be(s, rc, &r, out, why);
 	x.drop = left ? left->id : 0;
-	if (out->was == EPD_OFFLOADING || out->was == EPD_RESTORING)
+	if (r.was == EPD_OFFLOADING || r.was == EPD_RESTORING)
 		by = dead;
 	/* From wherever it stands it goes by ACTIVE. */
-	if (out->was == EPD_OFFLOADING || out->was == EPD_OFFLOADED)
+	if (r.was == EPD_OFFLOADING || r.was == EPD_OFFLOADED)
 		rc = back(s, &h->state, EPD_RESTORING, x.drop, by, why);
 	if (!rc && h->state.status == EPD_RESTORING && !h->pinned)
 		rc = back(s, &h->state, EPD_ACTIVE, x.drop, by, why);
 	if (!rc)
 		rc = step(s, &h->state, &x, why);
-	return leave(s, rc, "offload", state, &out->lease, why);
+	rc = leave(s, rc, "offload", state, &r.lease, why);
+	if (!rc)
+		*out = r;
+	return rc;
 }
 
-/* The lease, if it is this state's and the status is still what it was taken for. */
+/* The move is still this lease's. */
 static int
 fenced(struct epd_shard *s, const struct epd_head *h, uint64_t lease,
-    enum epd_status status, struct epd_why *why)
+    enum epd_lease_kind kind, struct epd_why *why)
 {
-	if (!epd_table_lease(s->table, lease))
-		return epd_why(why, EPD_ELEASE, "lease %llu was over, and "
-		    "others have come since", (unsigned long long)lease);
-	return h->state.status == status ? 0 : epd_why(why, EPD_ESTATUS, "s%u: "
-	    "it is %s by now", h->state.id, epd_status_name(h->state.status));
+	const struct epd_lease *l = epd_table_lease(s->table, lease);
+
+	if (h->state.status != (kind == EPD_LEASE_OFFLOAD ? EPD_OFFLOADING :
+	    EPD_RESTORING))
+		return epd_why(why, EPD_ESTATUS, "s%u: it is %s by now",
+		    h->state.id, epd_status_name(h->state.status));
+	if (l && l->state == h->state.id && l->kind == kind)
+		return 0;
+	return epd_why(why, EPD_ELEASE, "s%u: lease %llu was over, and another "
+	    "moves it since", h->state.id, (unsigned long long)lease);
 }
 
 int
@@ -207,7 +228,7 @@ epd_shard_offloaded(struct epd_shard *s, uint32_t state, uint64_t lease,
 
 	if (rc)
 		return rc;
-	rc = fenced(s, h, lease, EPD_OFFLOADING, why);
+	rc = fenced(s, h, lease, EPD_LEASE_OFFLOAD, why);
 	x.tier = h->state.tier;
 	if (!rc)
 		rc = step(s, &h->state, &x, why);
@@ -225,6 +246,8 @@ may_restore(struct epd_shard *s, const struct epd_head *h,
 	*left = NULL;
 	if (is == EPD_ACTIVE || is == EPD_SUSPECT)
 		return 1;
+	if (is == EPD_OFFLOADING)
+		*left = mover(s, h->state.id, EPD_LEASE_OFFLOAD, &stands);
 	if (is == EPD_RESTORING && !h->pinned) {
 		*left = mover(s, h->state.id, EPD_LEASE_RESTORE, &stands);
 		if (stands)
@@ -240,6 +263,7 @@ epd_shard_restore(struct epd_shard *s, uint32_t state, uint64_t ttl_ms,
 	struct step x = { .verb = EPD_KIND_RESTORE, .to = EPD_RESTORING,
 		.reason = reason, .take = EPD_LEASE_RESTORE, .ttl_ms = ttl_ms };
 	const struct epd_lease *left;
+	struct epd_rest r = { 0 };
 	struct epd_head *h;
 	int rc = s->o.procs ? enter(s, state, reason, &h, why) :
 	    epd_why(why, -EINVAL, "a lease needs a holder");
@@ -247,14 +271,16 @@ epd_shard_restore(struct epd_shard *s, uint32_t state, uint64_t ttl_ms,
 	if (rc)
 		return rc;
 	rc = may_restore(s, h, &left, why);
-	*out = (struct epd_rest){ .was = h->state.status,
-		.version = h->state.versions };
+	r.was = h->state.status;
+	r.version = h->state.versions;
 	if (rc)
-		return rc < 0 ? epd_shard_end(s, rc, why) :
-		    (rc = epd_shard_end(s, 0, why)) ? rc : 1;
+		return leave_be(s, rc, &r, out, why);
 	x.drop = left ? left->id : 0;
-	return leave(s, step(s, &h->state, &x, why), "restore", state,
-	    &out->lease, why);
+	rc = leave(s, step(s, &h->state, &x, why), "restore", state, &r.lease,
+	    why);
+	if (!rc)
+		*out = r;
+	return rc;
 }
 
 int
@@ -271,8 +297,8 @@ epd_shard_restored(struct epd_shard *s, uint32_t state, uint64_t lease,
 	if (!l && h->state.status == EPD_ACTIVE)
 		return epd_shard_end(s, 0, why);
 	/* Each ends what it began: who moves out is not who restores. */
-	rc = fenced(s, h, lease, l && l->kind == EPD_LEASE_TRANSFER ?
-	    EPD_OFFLOADING : EPD_RESTORING, why);
+	rc = fenced(s, h, lease, l && l->kind == EPD_LEASE_OFFLOAD ?
+	    EPD_LEASE_OFFLOAD : EPD_LEASE_RESTORE, why);
 	if (!rc && h->state.status == EPD_OFFLOADING)
 		rc = back(s, &h->state, EPD_RESTORING, 0, reason, why);
 	if (!rc)
@@ -291,7 +317,7 @@ is_unfinished(struct epd_shard *s, const struct epd_head *h,
 	if (h->pinned || (is != EPD_OFFLOADING && is != EPD_RESTORING))
 		return 0;
 	*left = mover(s, h->state.id, is == EPD_OFFLOADING ?
-	    EPD_LEASE_TRANSFER : EPD_LEASE_RESTORE, &stands);
+	    EPD_LEASE_OFFLOAD : EPD_LEASE_RESTORE, &stands);
 	return !stands;
 }
 

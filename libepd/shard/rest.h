@@ -26,7 +26,7 @@ struct epd_rest {
 };
 
 /*
- * OFFLOADING, to that tier, and a transfer lease for ttl_ms.  1: it is OFFLOADED to
+ * OFFLOADING, to that tier, and an offload lease for ttl_ms.  1: it is OFFLOADED to
  * there already, or is being moved there by one that lives; nothing was logged.
  * Fails: EPD_ELOCKED (it is decoded, or being moved by one that lives, elsewhere),
  * EPD_ESTATUS, EPD_ENOSTATE, as create.
@@ -43,7 +43,7 @@ int epd_shard_offloaded(struct epd_shard *s, uint32_t state, uint64_t lease,
 
 /*
  * RESTORING, and a restore lease.  1: it is ACTIVE, or SUSPECT; nothing was logged.
- * What was moving out is called off by it.  Fails: EPD_ELOCKED (being restored by one
+ * What was moving out is called off by it, and its lease is gone.  Fails: EPD_ELOCKED (being restored by one
  * that lives, whom to wait for), EPD_ESTATUS, EPD_ENOSTATE, as create.
  */
 int epd_shard_restore(struct epd_shard *s, uint32_t state, uint64_t ttl_ms,

@@ -135,6 +135,8 @@ packs() {
 		"$(seq -s, 0 299)" "$s"
 	check 2 'epd-restore: w1/s1: it has no such page' epd-restore \
 		--pages 70 "$s"
+	check 2 'epd-restore: w1/s1: it has no such page: 70 ' epd-restore \
+		--pages 0,70,1 "$s"
 	for w in '../x/s1' 'w1/s0' 'w1/s01' $'w1/s1\n' 'w1/s99999999999' '@' \
 		"$(head -c 5000 /dev/zero | tr '\0' w)/s1" 'f:00'; do
 		for c in epd-offload epd-restore 'epd-state wait --tool x'; do

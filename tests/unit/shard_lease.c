@@ -187,7 +187,7 @@ TEST(what_may_not_be_leased)
 	    &why), EPD_ENOTHING);
 	CHECK_STR(why.text, "s1: it has no version @2");
 	CHECK_INT(epd_shard_lease(p.s, 1, 0, 0, LONG, &id, &why), -EINVAL);
-	CHECK_INT(epd_shard_lease(p.s, 1, 0, 5, LONG, &id, &why), -EINVAL);
+	CHECK_INT(epd_shard_lease(p.s, 1, 0, 6, LONG, &id, &why), -EINVAL);
 	CHECK_INT(epd_shard_open(&r, p.dir, &o, NULL), 0);
 	CHECK_INT(epd_shard_lease(r, 1, 0, EPD_LEASE_DECODE, LONG, &id, &why),
 	    -EINVAL);
@@ -208,7 +208,7 @@ TEST(what_may_not_be_leased)
 	CHECK_INT(epd_shard_lease(p.s, 1, 0, EPD_LEASE_TRANSFER, LONG, &id,
 	    &why), 0);
 	CHECK_STR(epd_lease_name(EPD_LEASE_DECODE), "decode");
-	CHECK(!epd_lease_name(0) && !epd_lease_name(5));
+	CHECK(!epd_lease_name(0) && !epd_lease_name(6));
 	place_close(&p);
 }
 

@@ -119,15 +119,55 @@ TEST(who_resumes_calls_off_who_moves_out)
 	CHECK_INT(state_of(&p).status, EPD_RESTORING);
 	/* Nor does it end what the other began. */
 	CHECK_INT(epd_shard_restored(p.s, p.id, out.lease, "", NULL),
-	    EPD_ESTATUS);
+	    EPD_ELEASE);
 	CHECK_INT(state_of(&p).status, EPD_RESTORING);
 	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
 	    EPD_ESTATUS);
+	CHECK_INT(leases(p.s), 0);
 	CHECK_INT(epd_shard_drop(p.s, out.lease, "late", NULL), 0);
 	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
-	    EPD_ELEASE);
+	    EPD_ESTATUS);
 	CHECK_INT(state_of(&p).status, EPD_ACTIVE);
+	CHECK(hold_same(p.s, p.dir));
+	place_close(&p);
+}
+
+/* It was called off, the state went on, and another moves it elsewhere: his alone. */
+TEST(who_was_called_off_ends_nothing_of_the_next)
+{
+	struct epd_rest first, second, in, out;
+	uint64_t given;
+	struct place p;
+
+	CHECK_INT(place_open(&p), 0);
+	/* A transfer of its pages goes on whatever becomes of the state. */
+	CHECK_INT(epd_shard_lease(p.s, p.id, 0, EPD_LEASE_TRANSFER, LONG, &given,
+	    NULL), 0);
+	CHECK_INT(offload(&p, "nvme", &first), 0);
+	CHECK_INT(restore(&p, &in), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(leases(p.s), 1);
+	CHECK_INT(offload(&p, "mooncake_store", &second), 0);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, first.lease, "", NULL),
+	    EPD_ELEASE);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, given, "", NULL), EPD_ELEASE);
+	CHECK(epd_shard_restored(p.s, p.id, first.lease, "", NULL) < 0);
+	CHECK_INT(epd_shard_renew(p.s, first.lease, LONG, NULL), EPD_ELEASE);
+	CHECK_INT(state_of(&p).status, EPD_OFFLOADING);
+	CHECK(hold_same(p.s, p.dir));
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, second.lease, "", NULL), 0);
+	CHECK_STR(state_of(&p).tier, "mooncake_store");
+	/* Of two that restore likewise. */
+	CHECK_INT(restore(&p, &in), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(offload(&p, "nvme", &first), 0);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, first.lease, "", NULL), 0);
+	CHECK_INT(restore(&p, &out), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), EPD_ELEASE);
+	CHECK_INT(state_of(&p).status, EPD_RESTORING);
+	CHECK_INT(epd_shard_restored(p.s, p.id, out.lease, "", NULL), 0);
+	CHECK_INT(epd_shard_drop(p.s, given, "given", NULL), 0);
 	CHECK(hold_same(p.s, p.dir));
 	place_close(&p);
 }
@@ -232,7 +272,7 @@ TEST(what_the_dead_left_is_found_and_ended)
 		CHECK_INT(epd_shard_unfinished(p.s, 0, &st, &left), 0);
 		CHECK_INT(st.id, p.id);
 		CHECK_INT(left.kind, restoring ? EPD_LEASE_RESTORE :
-		    EPD_LEASE_TRANSFER);
+		    EPD_LEASE_OFFLOAD);
 		CHECK(left.holder.pid > 0 && left.holder.pid != getpid());
 		CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "dead", NULL), 1);
 		CHECK_INT(state_of(&p).status, EPD_ACTIVE);
