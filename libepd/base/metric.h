@@ -24,6 +24,9 @@
 	X(MM_READBACK,        "feature",  "mm_store_readback") \
 	X(MM_DEDUP,           "feature",  "mm_dedup") \
 	X(MM_MEMO_HIT,        "feature",  "mm_memo_hit") \
+	X(MM_TIER_HIT,        "feature",  "mm_tier_hit") \
+	X(MM_TIER_MISS,       "feature",  "mm_tier_miss") \
+	X(MM_TIER_PUT,        "feature",  "mm_tier_put") \
 	X(MM_EXPIRED,         "feature",  "mm_expired") \
 	X(CORRUPT_META,       "feature",  "corrupt_meta") \
 	X(CORRUPT_BLOB,       "feature",  "corrupt_blob") \

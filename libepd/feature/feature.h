@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/metrics.h"
 #include "base/span.h"
+#include "feature/line.h"
 #include "feature/memo.h"
 #include "feature/name.h"
 #include "feature/parts.h"

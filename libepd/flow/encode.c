@@ -1,7 +1,7 @@
 /*
  * encode.c - images to features.  A memo answers for a file that has been seen,
- * so a hit costs a lookup; a miss is decoded, fitted, encoded, committed, and
- * read back through the route a hit takes.
+ * so a hit costs a lookup; a miss comes from the shared store, or is decoded, fitted
+ * and encoded; either is committed, and read back through the route a hit takes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "flow/feature_tier.h"
 #include "flow/inner.h"
 #include "flow/where.h"
 
@@ -70,6 +71,9 @@ encode_pixels(struct epd_session *s, const struct epd_feature *f,
 	    epd_clock_boot_ns() - from);
 	if (rc < 0)
 		epd_why(why, rc, "feature cache: %s", epd_strerror(rc));
+	else
+		epd_feature_tier_put(s->store, f, half ? (const void *)half :
+		    rows);
 out:
 	epd_free(half);
 	epd_free(rows);
@@ -99,6 +103,30 @@ read_back(struct epd_session *s, const struct epd_feature *f, void *buf,
 		return epd_why(why, -EIO, "a feature just committed cannot be "
 		    "read back");
 	return rc < 0 ? rc : 0;
+}
+
+/*
+ * 1: there, here or in the shared store, and then here too.  im is its picture, if that
+ * is at hand.
+ */
+static int
+find(struct epd_session *s, const struct epd_feature *f,
+    const struct epd_image *im, void *buf, size_t cap, struct epd_why *why)
+{
+	const int keep = im && im->rgb && s->store->config.keep_pixels;
+	int rc = lookup(s, f, 0, buf, cap, why);
+
+	if (rc != 0 || cap < epd_feature_bytes(f))
+		return rc;
+	rc = epd_feature_tier_get(s->store, f, buf, why);
+	if (rc <= 0)
+		return rc;
+	rc = epd_feature_commit(s->store->features, f, buf, keep ? im->rgb :
+	    NULL, keep ? im->h : 0, keep ? im->w : 0);
+	if (rc < 0)
+		return epd_why(why, rc, "feature cache: %s", epd_strerror(rc));
+	rc = read_back(s, f, buf, cap, why);
+	return rc < 0 ? rc : 1;
 }
 
 /* An image of a request on its way: what is known, and its picture if decoded. */
@@ -283,7 +311,7 @@ epd_flow_rows(struct epd_session *s, const struct epd_feature *f, void *buf,
 	    !epd_name_equal(&meta.model, &s->feature_model))
 		return feature_why(why, EPD_EMODEL, &f->fp, "was made by "
 		    "another model, or with other image settings");
-	rc = lookup(s, f, 0, buf, cap, why);
+	rc = find(s, f, NULL, buf, cap, why);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
 	rc = again(s, f, NULL, buf, cap, why);
@@ -350,7 +378,7 @@ settle(struct epd_session *s, const struct epd_request_image *r,
 	epd_session_feature(s, &w->e.fp, w->e.grid, &f);
 	/* A feature that is asked for by name is no cache's guess. */
 	if (!r->path || (c->epd_enabled && c->feature_cache))
-		rc = lookup(s, &f, 0, buf, cap, why);
+		rc = find(s, &f, &w->im, buf, cap, why);
 	if (rc != 0)
 		return rc;
 	if (!w->im.rgb) {

@@ -10,11 +10,15 @@
 
 #include "base/hash.h"
 
-enum { EPD_OBJECT_KV_PAGE = 1, EPD_OBJECT_STATE_SNAPSHOT = 2 };
+/* The last two are no pages: what a shared tier keeps of a feature, as one of some size. */
+enum {
+	EPD_OBJECT_KV_PAGE = 1, EPD_OBJECT_STATE_SNAPSHOT = 2,
+	EPD_OBJECT_FEATURE_ROWS = 3, EPD_OBJECT_FEATURE_META = 4,
+};
 
 /* What a run's pages look like; all pages of a state have one shape. */
 struct epd_run_shape {
-	uint32_t kind;		/* EPD_OBJECT_KV_PAGE; others are refused */
+	uint32_t kind;		/* EPD_OBJECT_KV_PAGE; a run has no others */
 	uint32_t type;		/* enum epd_type of the engine */
 	uint32_t tokens;	/* a page's, T */
 	uint64_t bytes;		/* a page's */

@@ -40,6 +40,7 @@ struct epd_lot {
 	const char *workflow;
 	uint64_t run;			/* under the id it has in that workflow */
 	struct epd_run_shape shape;
+	/* An EPD_OBJECT_FEATURE_META's sum is 0: whatever is whole by itself is meant. */
 	const struct epd_page_entry *entry;
 	long n;
 	int given;			/* not computed here: they serve this workflow alone */

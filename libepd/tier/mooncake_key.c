@@ -1,7 +1,8 @@
 /*
  * mooncake_key.c - under which key a page lies.
  *
- *	epd1-NAME-SUM				a page that was computed
+ *	epd1-NAME-SUM				a page that was computed, a feature's rows
+ *	epd1-FP-0000000000000000		its meta
  *	epd1-NAME-SUM-kKEY			the same, sealed by a key
  *	epd1-NAME-SUM[-kKEY]-STORE-WORKFLOW	a page that was given
  */

@@ -33,6 +33,18 @@ teardown() {
 	rm -rf "$EPD_STORE" "$BATS_TEST_TMPDIR/memory"
 }
 
+# till TENTHS COMMAND ...: again until it is so.
+till() {
+	local i n=$1
+	shift
+	for i in $(seq "$n"); do
+		"$@" && return
+		sleep 0.1
+	done
+	echo "not so in time: $*" >&2
+	return 1
+}
+
 # A state about the picture of a sign.
 ask() {
 	epd-prefill -i "$pictures/008_0.jpg" -p "${1:-What does the sign say?}" \

@@ -136,18 +136,6 @@ uuid() {
 	sed -n 's/^uuid //p' "$1/store"
 }
 
-# till TENTHS COMMAND ...: again until it is so.
-till() {
-	local i n=$1
-	shift
-	for i in $(seq "$n"); do
-		"$@" && return
-		sleep 0.1
-	done
-	echo "not so in time: $*" >&2
-	return 1
-}
-
 # A counter of a node's.
 counted() {
 	on "$1" epd-state metrics | sed -n "s/^epd_$2 //p"
