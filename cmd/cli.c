@@ -224,7 +224,9 @@ prepare(struct cli *c, const struct cli_command *cmd)
 	c->config_path = env("EPD_CONFIG");
 	if (threads)
 		c->threads = (int)cli_int(c, "EPD_THREADS", threads, 1, 256);
-	if (log && !strcmp(log, "debug"))
+	if (log && strcmp(log, "debug"))
+		cli_usage(c, "EPD_LOG: %s: it is debug or empty", log);
+	if (log)
 		c->log = (struct epd_log){ debug, c };
 }
 

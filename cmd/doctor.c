@@ -260,6 +260,8 @@ epd_doctor(struct cli *c)
 	devices(&w);
 	mounting(&w);
 	store(c, &w);
+	doctor_tiers(c, &w);
+	doctor_directory(c, &w);
 	model(c, &w);
 	limits(&w);
 	if (c->json) {

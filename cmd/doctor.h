@@ -6,5 +6,8 @@
 
 /* Print it; the exit status. */
 int epd_doctor(struct cli *c);
+/* doctor_tiers.c: objects of it. */
+void doctor_tiers(struct cli *c, struct epd_jw *w);
+void doctor_directory(struct cli *c, struct epd_jw *w);
 
 #endif

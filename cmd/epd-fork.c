@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/cli.h"
+#include "cmd/each.h"
 #include "cmd/nodes.h"
 #include "transport/transport.h"
 
@@ -48,6 +48,7 @@ struct fork {
 	struct cli cli;
 	const char *from;
 	struct epd_fork_request ask;
+	struct epd_forked done;
 };
 
 static void
@@ -76,11 +77,22 @@ set(void *arg, int key, const char *value)
 	}
 }
 
+static int
+act(void *arg, struct epd_store *s, const struct epd_ref *state,
+    struct epd_why *why)
+{
+	struct fork *x = arg;
+
+	x->ask.from = *state;
+	return epd_flow_fork(s, &x->ask, &x->done, why);
+}
+
 static void
-print(struct cli *c, const struct epd_fork_request *f, uint32_t state,
-    const struct epd_forked *d)
+print_one(struct fork *x, uint32_t state)
 {
 	char ref[EPD_REF_TEXT], parent[EPD_REF_TEXT];
+	const struct epd_fork_request *f = &x->ask;
+	struct cli *c = &x->cli;
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
@@ -89,41 +101,42 @@ print(struct cli *c, const struct epd_fork_request *f, uint32_t state,
 		cli_line(c, ref);
 		return;
 	}
-	epd_ref_format(parent, f->from.workflow, f->from.state, d->version);
+	epd_ref_format(parent, f->from.workflow, f->from.state,
+	    x->done.version);
 	cli_object(&w, &b);
 	epd_jw_str(&w, "state", ref);
 	epd_jw_uint(&w, "version", 1);
 	epd_jw_str(&w, "parent", parent);
 	epd_jw_bool(&w, "replaced", f->replace);
-	epd_jw_real(&w, "ms", (double)d->ns / 1e6);
+	epd_jw_real(&w, "ms", (double)x->done.ns / 1e6);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
 }
 
 static void
-branch(struct fork *x, struct epd_store *s, const char *operand)
+print(void *arg, const char *ref)
 {
-	struct cli *c = &x->cli;
-	struct epd_why why = {0};
-	struct epd_forked d;
-	int rc = cli_state(c, s, operand, &x->ask.from, &why);
+	struct fork *x = arg;
 
-	if (rc == 0)
-		rc = epd_flow_fork(s, &x->ask, &d, &why);
-	if (rc < 0) {
-		cli_fail(c, operand, rc, &why);
-		return;
-	}
+	(void)ref;
 	for (uint32_t i = 0; i < x->ask.branches; i++)
-		print(c, &x->ask, x->ask.ids[i], &d);
-	cli_flush(c);
-	if (c->verbose)
-		cli_say(c, "%s: %u branch%s from @%u%s%s, %.2f ms", operand,
-		    x->ask.branches, x->ask.branches == 1 ? "" : "es",
-		    d.version, x->ask.replace ? ", itself released" : "",
-		    d.alone ? ", each to be prefilled by itself" : "",
-		    (double)d.ns / 1e6);
+		print_one(x, x->ask.ids[i]);
 }
+
+static void
+tell(void *arg, const char *ref)
+{
+	struct fork *x = arg;
+	const struct epd_forked *d = &x->done;
+
+	cli_say(&x->cli, "%s: %u branch%s from @%u%s%s, %.2f ms", ref,
+	    x->ask.branches, x->ask.branches == 1 ? "" : "es", d->version,
+	    x->ask.replace ? ", itself released" : "",
+	    d->alone ? ", each to be prefilled by itself" : "",
+	    (double)d->ns / 1e6);
+}
+
+static const struct cli_each each = { act, print, tell };
 
 static void
 print_cloned(struct cli *c, const char *ref, const char *from,
@@ -224,9 +237,7 @@ main(int argc, char **argv)
 		.branches = 1, .reason = REASON_OF,
 	};
 	first = cli_begin(c, &command, &x, argc, argv);
-	operand = cli_operands(c, argc, argv, first, &n);
-	if (n == 0)
-		cli_usage(c, "no state");
+	operand = cli_states(c, argc, argv, first, &n);
 	if (x.from) {
 		from_peer(&x, operand, n);
 		return cli_end(c);
@@ -234,8 +245,6 @@ main(int argc, char **argv)
 	x.ask.ids = cli_keep(c, calloc(x.ask.branches, sizeof *x.ask.ids));
 	cli_nodes(c);
 	s = cli_store(c, 0);
-	for (int i = 0; i < n && !c->out_failed; i++)
-		branch(&x, s, operand[i]);
-	epd_store_close(s);
+	cli_each(c, s, operand, n, &each, &x);
 	return cli_end(c);
 }

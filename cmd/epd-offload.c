@@ -1,7 +1,7 @@
 /* epd-offload.c - states to a tier: their pages leave memory, and the states rest. */
 #include <stdlib.h>
 
-#include "cmd/cli.h"
+#include "cmd/each.h"
 
 enum { REASON = CLI_OWN };
 
@@ -35,6 +35,7 @@ static const struct cli_command command = {
 struct offload {
 	struct cli cli;
 	struct epd_offload ask;
+	struct epd_offloaded done;
 	const char *tier;
 };
 
@@ -49,10 +50,22 @@ set(void *arg, int key, const char *value)
 		x->ask.reason = value;
 }
 
-static void
-print(struct cli *c, const char *ref, const struct epd_offload *o,
-    const struct epd_offloaded *d)
+static int
+act(void *arg, struct epd_store *s, const struct epd_ref *state,
+    struct epd_why *why)
 {
+	struct offload *x = arg;
+
+	x->ask.state = *state;
+	return epd_flow_offload(s, &x->ask, &x->done, why);
+}
+
+static void
+print(void *arg, const char *ref)
+{
+	struct offload *x = arg;
+	struct cli *c = &x->cli;
+	const struct epd_offloaded *d = &x->done;
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
@@ -63,7 +76,7 @@ print(struct cli *c, const char *ref, const struct epd_offload *o,
 	cli_object(&w, &b);
 	epd_jw_str(&w, "state", ref);
 	epd_jw_uint(&w, "version", d->version);
-	epd_jw_str(&w, "tier", epd_tier_name(o->tier));
+	epd_jw_str(&w, "tier", epd_tier_name(x->ask.tier));
 	epd_jw_bool(&w, "before", d->before);
 	epd_jw_uint(&w, "pages", d->pages);
 	epd_jw_uint(&w, "pages_missing", d->missing);
@@ -76,17 +89,19 @@ print(struct cli *c, const char *ref, const struct epd_offload *o,
 }
 
 static void
-tell(struct cli *c, const char *ref, const struct epd_offload *o,
-    const struct epd_offloaded *d)
+tell(void *arg, const char *ref)
 {
+	struct offload *x = arg;
+	struct cli *c = &x->cli;
+	const struct epd_offloaded *d = &x->done;
 	char moved[24], freed[24], n[CLI_COUNT];
 
 	if (d->before) {
-		cli_say(c, "%s: in %s already", ref, epd_tier_name(o->tier));
+		cli_say(c, "%s: in %s already", ref, epd_tier_name(x->ask.tier));
 		return;
 	}
 	cli_say(c, "%s: to %s: %s page%s, %s moved, %s of memory given back, "
-	    "%.2f ms", ref, epd_tier_name(o->tier), cli_count(n, d->pages),
+	    "%.2f ms", ref, epd_tier_name(x->ask.tier), cli_count(n, d->pages),
 	    d->pages == 1 ? "" : "s", cli_bytes(moved, d->bytes),
 	    cli_bytes(freed, d->freed), (double)d->ns / 1e6);
 	if (d->shared)
@@ -97,27 +112,7 @@ tell(struct cli *c, const char *ref, const struct epd_offload *o,
 		    "computed again", ref, cli_count(n, d->missing));
 }
 
-static void
-one(struct offload *x, struct epd_store *s, const char *operand)
-{
-	struct cli *c = &x->cli;
-	struct epd_why why = {0};
-	struct epd_offloaded d;
-	char ref[EPD_REF_TEXT];
-	int rc = cli_state(c, s, operand, &x->ask.state, &why);
-
-	if (rc == 0)
-		rc = epd_flow_offload(s, &x->ask, &d, &why);
-	if (rc < 0) {
-		cli_fail(c, operand, rc, &why);
-		return;
-	}
-	epd_ref_format(ref, x->ask.state.workflow, x->ask.state.state, 0);
-	print(c, ref, &x->ask, &d);
-	cli_flush(c);
-	if (c->verbose)
-		tell(c, ref, &x->ask, &d);
-}
+static const struct cli_each each = { act, print, tell };
 
 int
 main(int argc, char **argv)
@@ -130,9 +125,7 @@ main(int argc, char **argv)
 
 	x.ask.reason = "memory_pressure";
 	first = cli_begin(c, &command, &x, argc, argv);
-	operand = cli_operands(c, argc, argv, first, &n);
-	if (n == 0)
-		cli_usage(c, "no state");
+	operand = cli_states(c, argc, argv, first, &n);
 	s = cli_store(c, 0);
 	if (!x.tier)
 		x.tier = c->config.tier_evict_to;
@@ -140,8 +133,6 @@ main(int argc, char **argv)
 	if (x.ask.tier == EPD_TIER_NONE)
 		cli_usage(c, "%s: no such tier; cpu, nvme or mooncake_store",
 		    x.tier);
-	for (int i = 0; i < n && !c->out_failed; i++)
-		one(&x, s, operand[i]);
-	epd_store_close(s);
+	cli_each(c, s, operand, n, &each, &x);
 	return cli_end(c);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/cli.h"
+#include "cmd/each.h"
 #include "cmd/nodes.h"
 
 enum { PAGES = CLI_OWN, REASON, PARTS = 256 };
@@ -37,6 +37,7 @@ static const struct cli_command command = {
 struct restore {
 	struct cli cli;
 	struct epd_restore ask;
+	struct epd_restored done;
 	struct epd_page_span part[PARTS];
 };
 
@@ -93,9 +94,47 @@ set(void *arg, int key, const char *value)
 		x->ask.reason = value;
 }
 
-static void
-print(struct cli *c, const char *ref, const struct epd_restored *d)
+/* Each stretch begins within the state's n pages; it may end beyond them. */
+static int
+has_pages(const struct restore *x, uint64_t n, struct epd_why *why)
 {
+	for (int i = 0; i < x->ask.n; i++)
+		if (x->part[i].from >= n)
+			return epd_why(why, EPD_EUSAGE, "it has no such page: "
+			    "%u of %llu", x->part[i].from,
+			    (unsigned long long)n);
+	return 0;
+}
+
+static int
+count_pages(void *arg, const struct epd_sight *v)
+{
+	*(uint64_t *)arg = v->line.pages;
+	return 0;
+}
+
+static int
+act(void *arg, struct epd_store *s, const struct epd_ref *state,
+    struct epd_why *why)
+{
+	struct restore *x = arg;
+	uint64_t n = 0;
+	int rc = 0;
+
+	x->ask.state = *state;
+	if (x->ask.n && !state->version)
+		rc = epd_view_state(s, state, count_pages, &n, why);
+	if (rc == 0 && n)
+		rc = has_pages(x, n, why);
+	return rc < 0 ? rc : epd_flow_restore(s, &x->ask, &x->done, why);
+}
+
+static void
+print(void *arg, const char *ref)
+{
+	struct restore *x = arg;
+	struct cli *c = &x->cli;
+	const struct epd_restored *d = &x->done;
 	struct epd_buf b = {0};
 	struct epd_jw w;
 
@@ -123,8 +162,11 @@ print(struct cli *c, const char *ref, const struct epd_restored *d)
 }
 
 static void
-tell(struct cli *c, const char *ref, const struct epd_restored *d)
+tell(void *arg, const char *ref)
 {
+	struct restore *x = arg;
+	struct cli *c = &x->cli;
+	const struct epd_restored *d = &x->done;
 	char came[24], a[CLI_COUNT], n[CLI_COUNT], m[CLI_COUNT];
 
 	cli_say(c, "%s: %s page%s: %s in memory already, %s restored (%s), "
@@ -136,27 +178,7 @@ tell(struct cli *c, const char *ref, const struct epd_restored *d)
 		    "again", ref, cli_count(n, d->missing));
 }
 
-static void
-one(struct restore *x, struct epd_store *s, const char *operand)
-{
-	struct cli *c = &x->cli;
-	struct epd_why why = {0};
-	struct epd_restored d;
-	char ref[EPD_REF_TEXT];
-	int rc = cli_state(c, s, operand, &x->ask.state, &why);
-
-	if (rc == 0)
-		rc = epd_flow_restore(s, &x->ask, &d, &why);
-	if (rc < 0) {
-		cli_fail(c, operand, rc, &why);
-		return;
-	}
-	epd_ref_format(ref, x->ask.state.workflow, x->ask.state.state, 0);
-	print(c, ref, &d);
-	cli_flush(c);
-	if (c->verbose)
-		tell(c, ref, &d);
-}
+static const struct cli_each each = { act, print, tell };
 
 int
 main(int argc, char **argv)
@@ -169,13 +191,9 @@ main(int argc, char **argv)
 
 	x.ask.reason = "resume";
 	first = cli_begin(c, &command, &x, argc, argv);
-	operand = cli_operands(c, argc, argv, first, &n);
-	if (n == 0)
-		cli_usage(c, "no state");
+	operand = cli_states(c, argc, argv, first, &n);
 	cli_nodes(c);
 	s = cli_store(c, 0);
-	for (int i = 0; i < n && !c->out_failed; i++)
-		one(&x, s, operand[i]);
-	epd_store_close(s);
+	cli_each(c, s, operand, n, &each, &x);
 	return cli_end(c);
 }

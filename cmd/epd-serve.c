@@ -137,16 +137,37 @@ hear(void *arg, const char *text)
 	cli_say(arg, "%s", text);
 }
 
-/* Where other machines reach it: as configured, else the first they could. */
+/* Whether other nodes can reach it: not a socket of this machine, nor any address. */
+static int
+is_reached(const char *address)
+{
+	static const char *const any[] = { "0.0.0.0:", "[::]:",
+		"[::ffff:0.0.0.0]:" };
+	int rc = !strncmp(address, "tcp://", 6);
+
+	for (size_t i = 0; rc && i < sizeof any / sizeof *any; i++)
+		rc = strncmp(address + 6, any[i], strlen(any[i])) != 0;
+	return rc;
+}
+
+/* Where other nodes reach it: as configured, else the first they could; NULL. */
 static const char *
 own_address(const struct serving *x, struct epd_server *server)
 {
 	const char *address = x->cli.config.transfer_address;
 
-	for (int i = 0; !*address && i < x->nlisten; i++)
-		if (!strncmp(epd_server_address(server, i), "tcp://", 6))
-			address = epd_server_address(server, i);
-	return *address ? address : epd_server_address(server, 0);
+	for (int i = 0; !is_reached(address); i++) {
+		if (*x->cli.config.transfer_address || i == x->nlisten)
+			return NULL;
+		address = epd_server_address(server, i);
+	}
+	return address;
+}
+
+static int
+is_node(const struct serving *x)
+{
+	return !strcmp(x->cli.config.directory_backend, "etcd");
 }
 
 /* A node of a directory, where one is configured. */
@@ -157,10 +178,26 @@ begin_telling(struct serving *x, struct epd_server *server,
 	struct epd_telling_options o = { .address = own_address(x, server),
 		.say = hear, .arg = &x->cli };
 
-	if (strcmp(x->cli.config.directory_backend, "etcd"))
+	if (!is_node(x))
 		return 0;
 	cli_store_options(&x->cli, &o.store);
 	return epd_telling_start(out, &o, why);
+}
+
+/* What other nodes cannot reach is none. */
+static int
+look_at_address(struct serving *x, struct epd_server *server,
+    struct epd_why *why)
+{
+	const char *set = x->cli.config.transfer_address;
+
+	if (!is_node(x) || own_address(x, server))
+		return 0;
+	return epd_why(why, EPD_EUSAGE, "%.150s: no address at which other "
+	    "nodes reach this one: %s", *set ? set :
+	    epd_server_address(server, 0), *set ? "transfer.address is "
+	    "tcp://HOST:PORT" : "give --listen tcp://HOST:PORT, or set "
+	    "transfer.address");
 }
 
 static void
@@ -188,7 +225,9 @@ serve(struct serving *x, struct epd_host *host, struct epd_store *s,
 		cli_fail(c, NULL, rc, &why);
 		return;
 	}
-	rc = listening(x, server);
+	rc = look_at_address(x, server, &why);
+	if (rc == 0)
+		rc = listening(x, server);
 	if (rc == 0)
 		rc = begin_telling(x, server, &telling, &why);
 	if (rc == 0)

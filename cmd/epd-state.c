@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/said.h"
 #include "cmd/state.h"
 #include "transport/transport.h"
 
@@ -73,7 +74,7 @@ VERB(abort, "abort", "[-v] --reason TEXT STATE ... | -",
     "they stay to be looked at until they are released, which is the only way "
     "out.",
     { REASON, "reason", "TEXT", "why, kept in the log; must be given" },);
-VERB(wait, "wait", "[-v] [--tool NAME [--ttl TIME] | --done] STATE ... | -",
+VERB(wait, "wait", "[-jv] [--reason TEXT] [--tool NAME [--ttl TIME] | --done] STATE ... | -",
     "Say that states wait for a tool's result, so that they may be offloaded "
     "before others. The result coming back (epd-prefill --role tool) ends that.",
     { TOOL, "tool", "NAME", "whose result" },
@@ -183,8 +184,11 @@ main(int argc, char **argv)
 	if (v->run == state_wait && !a.done == !a.tool)
 		cli_usage(&c, a.done ? "--done: with --tool it says both" :
 		    "--tool: say whose result it waits for, or --done");
-	if (a.tool && !*a.tool)
-		cli_usage(&c, "--tool: wants a name");
+	if (a.tool && (!*a.tool || !epd_all_shown(a.tool)))
+		cli_usage(&c, "--tool: %s", *a.tool ? "characters that cannot "
+		    "be shown" : "wants a name");
+	if (a.done && a.ttl_ms)
+		cli_usage(&c, "--ttl: of a wait that begins");
 	a.states = v->run == state_abort || v->run == state_wait;
 	/* What was begun with a peer is settled with it. */
 	if (v->run == state_gc)

@@ -51,7 +51,8 @@ static const struct cli_command doctor = {
 	.name = "epd doctor",
 	.usage = doctor_usage,
 	.about = "Show what this machine has: instructions and which are "
-	    "chosen, the memory tier, devices, the store, the model, limits.",
+	    "chosen, the memory tier, devices, the store, tiers below memory and "
+	    "the directory and whether they answer, the model, limits.",
 	.common = "mtjvqSCI",
 };
 

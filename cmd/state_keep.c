@@ -3,68 +3,83 @@
 
 #include "cmd/state.h"
 
-/* What an operand came to, for people. */
+/* fn on each operand; what one came to is said to people who ask, as done. */
 static void
-tell(struct state_args *a, const char *operand, const char *done, int rc,
-    const struct epd_why *why)
+each(struct state_args *a, const char *done, int (*fn)(struct state_args *a,
+    const struct epd_ref *ref, struct epd_why *why))
 {
 	struct cli *c = a->cli;
 
-	if (rc < 0)
-		cli_fail(c, operand, rc, why);
-	else if (c->verbose)
-		cli_say(c, "%s: %s", operand, done);
+	for (int i = 0; i < a->n && !c->out_failed; i++) {
+		struct epd_why why = {0};
+		struct epd_ref ref;
+		int rc = state_ref(a, a->operand[i], &ref);
+
+		if (rc < 0)
+			continue;
+		rc = fn(a, &ref, &why);
+		if (rc < 0)
+			cli_fail(c, a->operand[i], rc, &why);
+		else if (c->verbose)
+			cli_say(c, "%s: %s", a->operand[i], done);
+	}
+}
+
+static int
+release(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
+{
+	if (ref->kind == EPD_REF_WORKFLOW && !a->recursive)
+		return epd_why(why, EPD_EUSAGE, "a workflow; -r releases all "
+		    "its states");
+	return epd_flow_release(a->store, ref, a->reason, why);
 }
 
 void
 state_release(struct state_args *a)
 {
-	for (int i = 0; i < a->n; i++) {
-		struct epd_why why = {0};
-		struct epd_ref ref;
-		int rc = 0;
+	each(a, "released", release);
+}
 
-		if (state_ref(a, a->operand[i], &ref) < 0)
-			continue;
-		if (ref.kind == EPD_REF_WORKFLOW && !a->recursive)
-			rc = epd_why(&why, EPD_EUSAGE, "a workflow; -r "
-			    "releases all its states");
-		if (rc == 0)
-			rc = epd_flow_release(a->store, &ref, a->reason, &why);
-		tell(a, a->operand[i], "released", rc, &why);
-	}
+static int
+give_up(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
+{
+	return epd_flow_abort(a->store, ref, a->reason, why);
 }
 
 void
 state_abort(struct state_args *a)
 {
-	for (int i = 0; i < a->n; i++) {
-		struct epd_why why = {0};
-		struct epd_ref ref;
-		int rc;
+	each(a, "aborted", give_up);
+}
 
-		if (state_ref(a, a->operand[i], &ref) < 0)
-			continue;
-		rc = epd_flow_abort(a->store, &ref, a->reason, &why);
-		tell(a, a->operand[i], "aborted", rc, &why);
-	}
+static int
+wait_for(struct state_args *a, const struct epd_ref *ref, struct epd_why *why)
+{
+	char name[EPD_REF_TEXT];
+	struct epd_buf b = {0};
+	struct epd_jw w;
+	int rc = epd_flow_wait(a->store, ref, a->done ? "" : a->tool,
+	    a->ttl_ms, a->reason, why);
+
+	if (rc < 0 || !a->cli->json)
+		return rc;
+	cli_object(&w, &b);
+	epd_jw_str(&w, "state", epd_ref_format(name, ref->workflow,
+	    ref->state, 0));
+	epd_jw_str(&w, "waits_for_tool", a->done ? NULL : a->tool);
+	if (a->ttl_ms)
+		epd_jw_uint(&w, "ttl_ms", a->ttl_ms);
+	else
+		epd_jw_str(&w, "ttl_ms", NULL);
+	cli_object_end(a->cli, &w);
+	epd_buf_free(&b);
+	return 0;
 }
 
 void
 state_wait(struct state_args *a)
 {
-	for (int i = 0; i < a->n; i++) {
-		struct epd_why why = {0};
-		struct epd_ref ref;
-		int rc;
-
-		if (state_ref(a, a->operand[i], &ref) < 0)
-			continue;
-		rc = epd_flow_wait(a->store, &ref, a->done ? "" : a->tool,
-		    a->ttl_ms, a->reason, &why);
-		tell(a, a->operand[i], a->done ? "waits no more" : "waits", rc,
-		    &why);
-	}
+	each(a, a->done ? "waits no more" : "waits", wait_for);
 }
 
 /* ---- check ---- */

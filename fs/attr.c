@@ -189,7 +189,7 @@ static const char *const names[] = {
 };
 
 static void
-value(const struct epd_fs_page *p, const char *name, int rests,
+value(const struct epd_fs_page *p, const char *name, int on_disk,
     struct epd_buf *out)
 {
 	if (!strcmp(name, "tokens"))
@@ -197,7 +197,7 @@ value(const struct epd_fs_page *p, const char *name, int rests,
 	else if (!strcmp(name, "checksum"))
 		epd_buf_fmt(out, "%016llx", (unsigned long long)p->sum);
 	else if (!strcmp(name, "tier"))
-		epd_buf_str(out, p->in_memory ? "cpu" : rests ? "nvme" :
+		epd_buf_str(out, p->in_memory ? "cpu" : on_disk ? "nvme" :
 		    "none");
 	else if (!strcmp(name, "layout"))
 		epd_buf_fmt(out, "%s [layers][kv_heads]{ K [%u/16][head_dim]"
@@ -212,26 +212,47 @@ value(const struct epd_fs_page *p, const char *name, int rests,
 int
 epd_fs_xattr_waits(const struct epd_fs_at *at, const char *name)
 {
-	return epd_fs_kind(at->kind)->how & EPD_FS_ASIDE && (!*name ||
-	    !strcmp(name, PREFIX "error"));
+	const int why = !*name || !strcmp(name, PREFIX "error");
+
+	/* Where a page rests is looked for on a disk. */
+	return at->kind == EPD_FS_PAGE ? why || !strcmp(name, PREFIX "tier") :
+	    why && epd_fs_kind(at->kind)->how & EPD_FS_ASIDE;
+}
+
+/* Whether the tier on the disk has a page of that workflow's.  Not under the lock. */
+static int
+rests(struct epd_fs *fs, const char *workflow, uint64_t run)
+{
+	struct epd_store *s;
+	int is;
+
+	if (epd_fs_another(fs, 1, &s, NULL) < 0)
+		return 0;
+	is = epd_fs_page_rests(s, workflow, run);
+	epd_store_close(s);
+	return is;
 }
 
 static int
 page_trouble(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_why *why)
 {
+	char name[EPD_WORKFLOW] = "";
 	struct epd_fs_workflow *w;
 	struct epd_pin *pin = NULL;
 	struct epd_fs_page p;
-	int rc = epd_fs_page(fs, &at->id, &p, &w);
+	int rc;
 
+	pthread_mutex_lock(&fs->lock);
+	rc = epd_fs_page(fs, &at->id, &p, &w);
+	if (rc == 0)
+		strcpy(name, w->name);
 	if (rc == 0 && w->watch)
 		rc = epd_watch_pin(w->watch, p.node, p.k, &pin, why);
+	pthread_mutex_unlock(&fs->lock);
 	epd_pin_free(pin);
 	/* Opening it brings it back. */
-	if (rc == -ENODATA && fs->hands && epd_fs_page_rests(fs, w->name, &p))
-		rc = 0;
-	return rc;
+	return rc == -ENODATA && fs->hands && rests(fs, name, p.run) ? 0 : rc;
 }
 
 /* Why it cannot be read, if it cannot. */
@@ -239,7 +260,7 @@ static int
 trouble(struct epd_fs *fs, const struct epd_fs_at *at, struct epd_buf *out)
 {
 	const struct epd_fs_kind *k = epd_fs_kind(at->kind);
-	const int aside = k->how & EPD_FS_ASIDE;
+	const int aside = k->how & EPD_FS_ASIDE || at->kind == EPD_FS_PAGE;
 	struct epd_why why = {{0}};
 	struct epd_buf b = {0};
 	int rc = 0;
@@ -266,10 +287,11 @@ int
 epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
     struct epd_buf *out)
 {
+	char workflow[EPD_WORKFLOW] = "";
 	struct epd_fs_workflow *w;
 	struct epd_fs_page p;
 	const size_t had = out->n;
-	int rc, rests = 0;
+	int rc, on_disk = 0;
 
 	/* Who asks for labels and lists of access once need not ask again. */
 	if (strncmp(name, "user.", 5))
@@ -283,12 +305,14 @@ epd_fs_xattr(struct epd_fs *fs, const struct epd_fs_at *at, const char *name,
 		return -ENODATA;
 	pthread_mutex_lock(&fs->lock);
 	rc = epd_fs_page(fs, &at->id, &p, &w);
-	if (rc == 0 && !strcmp(name, "tier") && !p.in_memory)
-		rests = epd_fs_page_rests(fs, w->name, &p);
+	if (rc == 0)
+		strcpy(workflow, w->name);
 	pthread_mutex_unlock(&fs->lock);
 	if (rc < 0)
 		return rc;
-	value(&p, name, rests, out);
+	if (!strcmp(name, "tier") && !p.in_memory)
+		on_disk = rests(fs, workflow, p.run);
+	value(&p, name, on_disk, out);
 	return out->failed ? -ENOMEM : out->n > had ? 0 : -ENODATA;
 }
 

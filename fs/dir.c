@@ -307,8 +307,7 @@ epd_fs_list_pages(struct epd_fs *fs, const struct epd_fs_at *dir,
 	struct epd_name *name = NULL;
 	size_t n = 0;
 	char text[2 * EPD_NAME + 1];
-	int rc = epd_fs_page_names(fs, EPD_TIER_NONE, &name,
-	    &n);
+	int rc = epd_fs_page_names(fs, &name, &n);
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		at.id = name[i];

@@ -49,7 +49,8 @@ epd_fs_in(const struct epd_fs_at *dir, enum epd_fs_id kind)
 static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_ROOT] = DIR_(NULL, 0),
 	[EPD_FS_README] = FILE_("README", IN(ROOT), 0, epd_fs_readme, NULL),
-	[EPD_FS_METRICS] = FILE_("metrics", IN(ROOT), 0, epd_fs_metrics, NULL),
+	[EPD_FS_METRICS] = FILE_("metrics", IN(ROOT), EPD_FS_ASIDE,
+	    epd_fs_looked, epd_fs_looked_size),
 	[EPD_FS_EVENTS] = FILE_("events", IN(ROOT) | IN(WORKFLOW),
 	    EPD_FS_GROWS, NULL, epd_fs_size_events),
 	[EPD_FS_WORKFLOWS] = MANY("workflows", IN(ROOT), epd_fs_find_workflow,
@@ -127,10 +128,12 @@ static const struct epd_fs_kind kinds[EPD_FS_KINDS] = {
 	[EPD_FS_TIERS] = MANY("tiers", IN(ROOT), epd_fs_find_tier,
 	    epd_fs_list_tiers),
 	[EPD_FS_TIER] = DIR_(NULL, IN(TIERS)),
-	[EPD_FS_USED] = FILE_("used", IN(TIER), 0, epd_fs_tier, NULL),
-	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_tier,
+	[EPD_FS_USED] = FILE_("used", IN(TIER), EPD_FS_ASIDE, epd_fs_looked,
+	    epd_fs_looked_size),
+	[EPD_FS_CAPACITY] = FILE_("capacity", IN(TIER), 0, epd_fs_capacity,
 	    NULL),
-	[EPD_FS_TIER_PAGES] = FILE_("pages", IN(TIER), 0, epd_fs_tier, NULL),
+	[EPD_FS_TIER_PAGES] = FILE_("pages", IN(TIER), EPD_FS_ASIDE,
+	    epd_fs_looked, epd_fs_looked_size),
 };
 
 const struct epd_fs_kind *

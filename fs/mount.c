@@ -82,26 +82,6 @@ is_place(const struct epd_fs_options *o, struct epd_why *why)
 	return 0;
 }
 
-/* Whether fd, which is closed, is what st is of, or lies beneath it. */
-static int
-lies_in(int fd, const struct stat *st)
-{
-	struct stat at, last = {0};
-	int is = 0, up;
-
-	while (!is && fd >= 0 && fstat(fd, &at) == 0 &&
-	    (at.st_ino != last.st_ino || at.st_dev != last.st_dev)) {
-		is = at.st_ino == st->st_ino && at.st_dev == st->st_dev;
-		last = at;
-		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		close(fd);
-		fd = up;
-	}
-	if (fd >= 0)
-		close(fd);
-	return is;
-}
-
 /* A folder that is used by its path, or by what is open of it. */
 static int
 is_apart_from(const char *mountpoint, const char *path, const char *what,
@@ -112,10 +92,10 @@ is_apart_from(const char *mountpoint, const char *path, const char *what,
 
 	if (stat(path, &folder) < 0 || stat(mountpoint, &place) < 0)
 		return 0;
-	if (lies_in(open(mountpoint, flags), &folder))
+	if (epd_file_lies_in(open(mountpoint, flags), &folder))
 		return epd_why(why, -EINVAL, "%s: lies in the %s", mountpoint,
 		    what);
-	if (lies_in(open(path, flags), &place))
+	if (epd_file_lies_in(open(path, flags), &place))
 		return epd_why(why, -EINVAL, "%s: has the %s in it, which "
 		    "would be hidden", mountpoint, what);
 	return 0;

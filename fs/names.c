@@ -136,7 +136,7 @@ forget_one(struct epd_fs_mount *m, fuse_ino_t ino, uint64_t lookups)
 
 /*
  * A question about one whose size is not known until its model's tokenizer is there,
- * which may take long.
+ * or a disk was looked at, which may take long.
  */
 struct asking {
 	struct epd_fs_errand e;
@@ -156,7 +156,7 @@ answer_aside(struct epd_fs_errand *e, int late)
 	struct asking *a = (struct asking *)e;
 
 	if (!late)
-		epd_fs_words_want(&a->m->fs, &a->at);
+		epd_fs_want(&a->m->fs, &a->at);
 	epd_fs_aside_over(a->req);
 	answer(a->req, a->ino, a->name, 1);
 }

@@ -162,60 +162,125 @@ is_among(uint64_t run, const uint64_t *v, size_t n)
 }
 
 int
-epd_fs_page_rests(const struct epd_fs *fs, const char *workflow,
-    const struct epd_fs_page *p)
+epd_fs_page_rests(struct epd_store *s, const char *workflow, uint64_t run)
 {
-	uint64_t *run = NULL;
+	uint64_t *v = NULL;
 	size_t n = 0;
-	int is = epd_view_packs(fs->store, workflow, &run, &n) == 0 &&
-	    is_among(p->run, run, n);
+	int is = epd_view_packs(s, workflow, &v, &n) == 0 &&
+	    is_among(run, v, n);
 
-	epd_free(run);
+	epd_free(v);
 	return is;
 }
 
-/* Those of a workflow's that are in the tier, added to v. */
-static int
-names_of(const struct epd_fs *fs, const struct epd_fs_workflow *w,
-    enum epd_tier tier, struct epd_name *v, size_t most, size_t *had)
+/* Ascending, each once; how many are left. */
+static size_t
+sort_names(struct epd_name *v, size_t n)
 {
-	uint64_t *run = NULL;
-	size_t n = 0;
-	int rc = tier == EPD_TIER_NVME ? epd_view_packs(fs->store, w->name,
-	    &run, &n) : 0;
+	size_t made = 0;
 
-	for (size_t k = 0; rc == 0 && k < w->pages && *had < most; k++)
-		if (tier == EPD_TIER_NONE || (tier == EPD_TIER_CPU &&
-		    w->page[k].in_memory) || is_among(w->page[k].run, run, n))
-			v[(*had)++] = w->page[k].name;
-	epd_free(run);
-	return rc;
+	qsort(v, n, sizeof *v, by_bytes);
+	for (size_t i = 0; i < n; i++)
+		if (!made || !epd_name_equal(v + made - 1, v + i))
+			v[made++] = v[i];
+	return made;
 }
 
 int
-epd_fs_page_names(struct epd_fs *fs, enum epd_tier tier, struct epd_name **out,
-    size_t *n)
+epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n)
 {
-	int rc = 0;
 	struct epd_name *v = NULL;
-	size_t most = 0, had = 0, made = 0;
+	size_t most = 0, had = 0;
 
 	for (size_t i = 0; i < fs->workflows; i++)
 		if (listed(fs, fs->workflow[i]) == 0)
 			most += fs->workflow[i]->pages;
 	if (!(v = epd_calloc(most + 1, sizeof *v)))
 		return -ENOMEM;
-	for (size_t i = 0; rc == 0 && i < fs->workflows && had < most; i++)
-		rc = names_of(fs, fs->workflow[i], tier, v, most, &had);
-	if (rc < 0) {
-		epd_free(v);
-		return rc;
+	for (size_t i = 0; i < fs->workflows; i++) {
+		const struct epd_fs_workflow *w = fs->workflow[i];
+
+		for (size_t k = 0; k < w->pages && had < most; k++)
+			v[had++] = w->page[k].name;
 	}
-	qsort(v, had, sizeof *v, by_bytes);
-	for (size_t i = 0; i < had; i++)
-		if (!made || !epd_name_equal(v + made - 1, v + i))
-			v[made++] = v[i];
+	*n = sort_names(v, had);
 	*out = v;
-	*n = made;
 	return 0;
+}
+
+/* A workflow's pages, copied to be looked for without the lock. */
+struct copied {
+	char workflow[EPD_WORKFLOW];
+	struct epd_fs_page *page;
+	size_t n;
+};
+
+/* Some of it if there is no memory for all. */
+static int
+copy_all(struct epd_fs *fs, struct copied **out, size_t *n)
+{
+	struct copied *c = epd_calloc(fs->workflows + 1, sizeof *c);
+
+	*out = c;
+	*n = 0;
+	for (size_t i = 0; c && i < fs->workflows; i++) {
+		struct epd_fs_workflow *w = fs->workflow[i];
+
+		if (listed(fs, w) < 0 || !w->pages)
+			continue;
+		c->page = epd_calloc(w->pages, sizeof *c->page);
+		if (!c->page)
+			return -ENOMEM;
+		strcpy(c->workflow, w->name);
+		memcpy(c->page, w->page, w->pages * sizeof *w->page);
+		c++->n = w->pages;
+		++*n;
+	}
+	return c ? 0 : -ENOMEM;
+}
+
+/* Those of c that are in the tier, added to v. */
+static int
+names_of(struct epd_store *s, const struct copied *c, enum epd_tier tier,
+    struct epd_name *v, size_t *had)
+{
+	uint64_t *run = NULL;
+	size_t n = 0;
+	int rc = tier == EPD_TIER_NVME ? epd_view_packs(s, c->workflow, &run,
+	    &n) : 0;
+
+	for (size_t k = 0; rc == 0 && k < c->n; k++)
+		if (tier == EPD_TIER_CPU ? c->page[k].in_memory :
+		    is_among(c->page[k].run, run, n))
+			v[(*had)++] = c->page[k].name;
+	epd_free(run);
+	return rc;
+}
+
+int
+epd_fs_tier_pages(struct epd_fs *fs, struct epd_store *s, enum epd_tier tier,
+    uint64_t *out)
+{
+	struct epd_name *v = NULL;
+	struct copied *c = NULL;
+	size_t n, most = 1, had = 0;
+	int rc;
+
+	pthread_mutex_lock(&fs->lock);
+	epd_fs_sync(fs);
+	rc = copy_all(fs, &c, &n);
+	pthread_mutex_unlock(&fs->lock);
+	for (size_t i = 0; i < n; i++)
+		most += c[i].n;
+	if (rc == 0 && !(v = epd_calloc(most, sizeof *v)))
+		rc = -ENOMEM;
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = names_of(s, c + i, tier, v, &had);
+	if (rc == 0)
+		*out = sort_names(v, had);
+	epd_free(v);
+	for (size_t i = 0; i < n; i++)
+		epd_free(c[i].page);
+	epd_free(c);
+	return rc;
 }

@@ -34,14 +34,6 @@ epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
 	return epd_fs_told(out);
 }
 
-int
-epd_fs_metrics(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_buf *out, struct epd_why *why)
-{
-	(void)at;
-	return epd_view_metrics(fs->store, 0, out, why);
-}
-
 /* Who is at work on what: id, kind, ref, process, whether it stands. */
 int
 epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
@@ -190,30 +182,91 @@ epd_fs_size_half(struct epd_fs *fs, const struct epd_fs_at *at, uint64_t *out)
 
 /* ---- tiers ---- */
 
+static int
+number(struct epd_buf *out, uint64_t n)
+{
+	epd_buf_fmt(out, "%llu\n", (unsigned long long)n);
+	return epd_fs_told(out);
+}
+
 int
-epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
+epd_fs_capacity(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	struct epd_tier_sight sight;
+	int rc = epd_view_tier(fs->store, (enum epd_tier)at->index, 0, &sight);
+
+	(void)why;
+	return rc < 0 ? rc : number(out, sight.cap);
+}
+
+/* ---- what is looked for in tiers, which a disk may take long for ---- */
+
+static uint32_t *
+looked_size(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	return &fs->looked_size[at->kind == EPD_FS_METRICS ? EPD_TIER_NONE :
+	    at->index][at->kind == EPD_FS_TIER_PAGES];
+}
+
+static int
+look(struct epd_fs *fs, struct epd_store *s, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why)
 {
 	const enum epd_tier tier = (enum epd_tier)at->index;
-	struct epd_tier_sight sight = { .cap = 0 };
-	struct epd_name *name = NULL;
-	size_t n = 0;
+	struct epd_tier_sight sight;
+	uint64_t n;
 	int rc;
 
-	(void)why;
+	if (at->kind == EPD_FS_METRICS)
+		return epd_view_metrics(s, 0, out, why);
 	if (at->kind == EPD_FS_TIER_PAGES) {
-		rc = epd_fs_page_names(fs, tier, &name, &n);
-		epd_free(name);
-	} else {
-		rc = epd_view_tier(fs->store, tier, at->kind == EPD_FS_USED,
-		    &sight);
+		rc = epd_fs_tier_pages(fs, s, tier, &n);
+		return rc < 0 ? rc : number(out, n);
 	}
+	rc = epd_view_tier(s, tier, 1, &sight);
+	return rc < 0 ? rc : number(out, sight.used);
+}
+
+int
+epd_fs_looked(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why)
+{
+	const size_t had = out->n;
+	struct epd_store *s;
+	int rc = epd_fs_another(fs, 1, &s, why);
+
 	if (rc < 0)
 		return rc;
-	epd_buf_fmt(out, "%llu\n", (unsigned long long)(at->kind ==
-	    EPD_FS_TIER_PAGES ? n : at->kind == EPD_FS_USED ? sight.used :
-	    sight.cap));
-	return epd_fs_told(out);
+	rc = look(fs, s, at, out, why);
+	epd_store_close(s);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fs->lock);
+	*looked_size(fs, at) = (uint32_t)(out->n - had);
+	pthread_mutex_unlock(&fs->lock);
+	return 0;
+}
+
+/* As it was when somebody looked last. */
+int
+epd_fs_looked_size(struct epd_fs *fs, const struct epd_fs_at *at,
+    uint64_t *out)
+{
+	*out = *looked_size(fs, at);
+	return -EAGAIN;
+}
+
+void
+epd_fs_want(struct epd_fs *fs, const struct epd_fs_at *at)
+{
+	struct epd_buf b = {0};
+
+	if (epd_fs_kind(at->kind)->text == epd_fs_looked)
+		(void)epd_fs_looked(fs, at, &b, NULL);
+	else
+		epd_fs_words_want(fs, at);
+	epd_buf_free(&b);
 }
 
 /* ---- links ---- */

@@ -19,16 +19,21 @@ epd_fs_told(const struct epd_buf *b)
 /* All are epd_fs_kind's text: out is added to. */
 int epd_fs_readme(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
-int epd_fs_metrics(struct epd_fs *fs, const struct epd_fs_at *at,
-    struct epd_buf *out, struct epd_why *why);
 int epd_fs_leases(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_proof(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_half(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
-int epd_fs_tier(struct epd_fs *fs, const struct epd_fs_at *at,
+int epd_fs_capacity(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
+/* Of metrics, used and pages: what lies in tiers is looked at. */
+int epd_fs_looked(struct epd_fs *fs, const struct epd_fs_at *at,
+    struct epd_buf *out, struct epd_why *why);
+int epd_fs_looked_size(struct epd_fs *fs, const struct epd_fs_at *at,
+    uint64_t *out);
+/* What at's size is told by is there.  Under no lock; it may wait. */
+void epd_fs_want(struct epd_fs *fs, const struct epd_fs_at *at);
 int epd_fs_link(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 /* Of a state or one of its versions: json, short fields, words and tokens. */
@@ -38,7 +43,7 @@ int epd_fs_field(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
 int epd_fs_words(struct epd_fs *fs, const struct epd_fs_at *at,
     struct epd_buf *out, struct epd_why *why);
-/* Have the tokenizer there that words' size wants.  Under no lock; it may wait. */
+/* Have the tokenizer there that words' size wants.  Under no lock, too. */
 void epd_fs_words_want(struct epd_fs *fs, const struct epd_fs_at *at);
 /*
  * The same, and the tokenizer to tell on with, which opens nothing.  Owns: who gets

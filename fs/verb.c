@@ -356,15 +356,38 @@ move(struct epd_fs_call *c, const char *verb, const char *command,
 	return rc;
 }
 
+/* Whether there is such a tier here: else no job is begun. */
+static int
+takes_states(struct epd_fs_call *c, const char *tier)
+{
+	const struct epd_config *o = &c->fs->store->config;
+
+	switch (epd_tier_parse(tier)) {
+	case EPD_TIER_NONE:
+		return epd_why(&c->why, -EINVAL, "'%.40s' is none of cpu, nvme, "
+		    "mooncake_store", tier);
+	case EPD_TIER_CPU: case EPD_TIER_NVME:
+		return 0;
+	case EPD_TIER_MOONCAKE:
+		if (*o->tier_mooncake_url || *o->tier_mooncake_master)
+			return 0;
+		break;
+	default:
+		break;
+	}
+	return epd_why(&c->why, EPD_EUNSUPPORTED, "there is no tier %s here",
+	    tier);
+}
+
 static int
 do_offload(struct epd_fs_call *c, char *rest)
 {
 	struct epd_buf words = {0};
 	const char *tier = text(rest);
+	int rc = *tier ? takes_states(c, tier) : 0;
 
-	if (*tier && epd_tier_parse(tier) == EPD_TIER_NONE)
-		return epd_why(&c->why, -EINVAL, "'%.40s' is none of cpu, nvme, "
-		    "mooncake_store", tier);
+	if (rc < 0)
+		return rc;
 	if (*tier) {
 		epd_buf_str(&words, "--tier=");
 		put_word(&words, tier);

@@ -37,6 +37,8 @@ struct epd_fs {
 	pthread_mutex_t tongues;	/* of tongue; taken last */
 	struct epd_fs_tongue *tongue;	/* tokenizers by model */
 	struct epd_fs_hands *hands;	/* what writes; NULL: nobody */
+	/* Of metrics (EPD_TIER_NONE), used and pages: how long they were last. */
+	uint32_t looked_size[EPD_TIER_COUNT][2];
 };
 
 int epd_fs_world_open(struct epd_fs *fs, struct epd_why *why);
@@ -78,12 +80,15 @@ const char *epd_fs_reason(const struct epd_fs_workflow *w, uint32_t state);
 /* All pages of the name, added up; the workflow has one that is in memory, if any is. */
 int epd_fs_page(struct epd_fs *fs, const struct epd_name *name,
     struct epd_fs_page *out, struct epd_fs_workflow **in);
-/* Names, of those in a tier or (NONE) all, ascending, each once.  Owns: the caller's. */
-int epd_fs_page_names(struct epd_fs *fs, enum epd_tier tier,
-    struct epd_name **out, size_t *n);
-/* Whether the tier on the disk has it. */
-int epd_fs_page_rests(const struct epd_fs *fs, const char *workflow,
-    const struct epd_fs_page *p);
+/* Names of all, ascending, each once.  Owns: the caller's. */
+int epd_fs_page_names(struct epd_fs *fs, struct epd_name **out, size_t *n);
+/*
+ * Not under the lock, for a disk may take long; s is the caller's own (epd_fs_another).
+ * How many pages lie in the tier, cpu or nvme; whether nvme has the run.
+ */
+int epd_fs_tier_pages(struct epd_fs *fs, struct epd_store *s,
+    enum epd_tier tier, uint64_t *out);
+int epd_fs_page_rests(struct epd_store *s, const char *workflow, uint64_t run);
 /* There is something to be told.  Needs no lock. */
 void epd_fs_wake(const struct epd_fs *fs);
 /* A line for events, of a workflow too unless NULL. */

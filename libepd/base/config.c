@@ -278,6 +278,9 @@ set(struct reader *r, const struct key *k)
 	if (strlen(s) >= EPD_CONFIG_STR)
 		return fault(r, "%s.%s: longer than %d bytes", k->section,
 		    k->name, EPD_CONFIG_STR - 1);
+	/* All that is in etcd would be ours. */
+	if (k->offset == AT(directory_prefix) && !*s)
+		return fault(r, "directory.prefix: has to begin with /");
 	if (k->kind == KIND_S && !begins(k->choices, s))
 		return fault(r, "%s.%s: has to begin with %s", k->section,
 		    k->name, k->choices);
@@ -420,6 +423,25 @@ read_stream(struct reader *r)
 	return rc;
 }
 
+static int
+is_said(const struct reader *r, size_t offset)
+{
+	for (int i = 0; i < KEYS; i++)
+		if (keys[i].offset == offset)
+			return r->seen[i];
+	return 0;
+}
+
+/* One that is not said counts as no more than the other. */
+static int
+order_marks(struct reader *r)
+{
+	return r->c.tier_low_water > r->c.tier_high_water &&
+	    is_said(r, AT(tier_low_water)) && is_said(r, AT(tier_high_water)) ?
+	    epd_why(r->why, EPD_EUSAGE, "%s: tier.low_water is above "
+	    "tier.high_water", r->name) : 0;
+}
+
 int
 epd_config_parse(struct epd_config *c, struct epd_span text, const char *name,
     struct epd_why *why)
@@ -435,6 +457,8 @@ epd_config_parse(struct epd_config *c, struct epd_span text, const char *name,
 	yaml_parser_set_input_string(&r.parser, text.n ? text.p :
 	    (const unsigned char *)"", text.n);
 	rc = read_stream(&r);
+	if (!rc)
+		rc = order_marks(&r);
 	yaml_event_delete(&r.event);
 	yaml_parser_delete(&r.parser);
 	if (!rc)

@@ -354,3 +354,22 @@ epd_file_limit(void)
 		(void)setrlimit(RLIMIT_NOFILE, &r);
 	}
 }
+
+int
+epd_file_lies_in(int fd, const struct stat *st)
+{
+	struct stat at, last = {0};
+	int is = 0, up;
+
+	while (!is && fd >= 0 && fstat(fd, &at) == 0 &&
+	    (at.st_ino != last.st_ino || at.st_dev != last.st_dev)) {
+		is = at.st_ino == st->st_ino && at.st_dev == st->st_dev;
+		last = at;
+		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(fd);
+		fd = up;
+	}
+	if (fd >= 0)
+		close(fd);
+	return is;
+}

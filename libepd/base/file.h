@@ -73,6 +73,10 @@ int epd_dir_each(int dirfd, int (*fn)(void *arg, const char *name), void *arg);
 /* Remove path, and if it is a directory all beneath it.  Absent is fine. */
 int epd_file_remove(int dirfd, const char *path);
 
+/* Whether fd, which is closed (-1: it is not), is the folder st is of, or lies in it. */
+struct stat;
+int epd_file_lies_in(int fd, const struct stat *st);
+
 /* For who has many files open at once: as many as this process may have. */
 void epd_file_limit(void);
 

@@ -105,6 +105,17 @@ tame(char *to, const uint8_t *p, size_t n)
 	return k;
 }
 
+int
+epd_all_shown(const char *text)
+{
+	const size_t n = strlen(text);
+	uint32_t c = ' ';
+
+	for (size_t i = 0; i < n && epd_is_shown(c);)
+		i += epd_utf8_next((const uint8_t *)text + i, n - i, &c);
+	return epd_is_shown(c);
+}
+
 void
 epd_said_tidy(char *s, size_t n)
 {

@@ -22,5 +22,7 @@ size_t epd_said(char *out, size_t room, struct epd_span said);
 void epd_said_tidy(char *s, size_t n);
 /* Whether a character is none of those. */
 int epd_is_shown(uint32_t c);
+/* Whether text is UTF-8, and all its characters are so. */
+int epd_all_shown(const char *text);
 
 #endif

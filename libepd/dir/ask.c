@@ -191,6 +191,14 @@ give_client(struct epd_dir *d, int at, struct epd_http *h)
 	epd_http_close(h);
 }
 
+/* An answer says of what revision it is, and one of a stream's what came of it. */
+static int
+is_answer(const char *path, const struct epd_json *answer, uint64_t revision)
+{
+	return !strcmp(path, "/v3/lease/keepalive") ? epd_json_type(
+	    epd_json_get(answer, "result")) == EPD_JSON_OBJECT : revision != 0;
+}
+
 static int
 ask_one(struct epd_dir *d, int at, const struct epd_http_request *r,
     struct epd_json **answer, uint64_t *revision, struct epd_why *why)
@@ -208,6 +216,11 @@ ask_one(struct epd_dir *d, int at, const struct epd_http_request *r,
 	rc = epd_etcd_answer(answer, revision, done.status,
 	    epd_span(done.answer.p, done.answer.n), why);
 	epd_buf_free(&done.answer);
+	if (!rc && !is_answer(r->path, *answer, *revision)) {
+		epd_json_free(*answer);
+		rc = epd_why(why, EPD_EFORMAT, "no answer of etcd's: what was "
+		    "asked for is not in it");
+	}
 	return rc;
 }
 

@@ -111,15 +111,10 @@ get_text(const struct epd_json *root, const char *field, char *out, size_t n)
 {
 	const struct epd_json *j = epd_json_get(root, field);
 	const char *s = epd_json_str(j, NULL);
-	char shown[EPD_ADDRESS + EPD_HINT_KEY];
 
 	if (!epd_json_has(root, field))
 		s = "";
-	if (!s || strlen(s) >= n)
-		return EPD_EFORMAT;
-	strcpy(shown, s);
-	epd_said_tidy(shown, strlen(shown));
-	if (strcmp(shown, s))
+	if (!s || strlen(s) >= n || !epd_all_shown(s))
 		return EPD_EFORMAT;
 	strcpy(out, s);
 	return 0;

@@ -285,13 +285,32 @@ name_node(struct epd_store *s, struct epd_why *why)
 		epd_said_tidy(s->node, strlen(s->node));
 		return 0;
 	}
-	if (strlen(name) < sizeof s->node) {
-		strcpy(s->node, name);
-		epd_said_tidy(s->node, strlen(s->node));
-	}
-	return strcmp(s->node, name) || strchr(name, '/') ? epd_why(why,
-	    EPD_EUSAGE, "directory.node: no name of a node: at most %zu bytes "
-	    "that can be shown, and no /", sizeof s->node - 1) : 0;
+	if (strlen(name) >= sizeof s->node || strchr(name, '/') ||
+	    !epd_all_shown(name))
+		return epd_why(why, EPD_EUSAGE, "directory.node: no name of a "
+		    "node: at most %zu bytes that can be shown, and no /",
+		    sizeof s->node - 1);
+	strcpy(s->node, name);
+	return 0;
+}
+
+/* What lies in a store is its own, and a tier's folder there would be litter. */
+static int
+look_at_disk(const struct epd_store *s, struct epd_why *why)
+{
+	char path[EPD_CONFIG_STR], *slash = path;
+	struct stat own;
+	int fd = -1;
+
+	strcpy(path, s->config.tier_nvme_dir);
+	/* The nearest to it that is there. */
+	while (slash && *path && (fd = open(path, O_PATH | O_CLOEXEC)) < 0)
+		if ((slash = strrchr(path, '/')))
+			*slash = '\0';
+	if (fd < 0 || fstat(s->dirfd, &own) < 0 || !epd_file_lies_in(fd, &own))
+		return 0;
+	return epd_why(why, EPD_EUSAGE, "tier.nvme_dir: it lies in the store, "
+	    "whose own folder for that is " EPD_DISK ": leave it empty");
 }
 
 int
@@ -316,6 +335,7 @@ epd_store_open(struct epd_store **out, const struct epd_store_options *o,
 	snprintf(s->tenant, sizeof s->tenant, "%s", o->tenant ? o->tenant : "");
 	if ((rc = name_node(s, why)) < 0 ||
 	    (rc = place(s, o, why)) < 0 ||
+	    (rc = look_at_disk(s, why)) < 0 ||
 	    (rc = identify(s, o->create, why)) < 0 ||
 	    (rc = open_parts(s, o->look, why)) < 0) {
 		epd_store_close(s);

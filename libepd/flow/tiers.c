@@ -83,8 +83,10 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 {
 	struct epd_nvme_options o = { .metrics = s->metrics };
 
+	/* That there is no such folder is no state that is missing. */
 	if (!(o.folder = epd_store_disk(s, 1)))
-		return epd_why(why, s->no_disk, "tier nvme: %s: %s",
+		return epd_why(why, s->no_disk == -ENOENT ? EPD_EUNSUPPORTED :
+		    s->no_disk, "tier nvme: %s: %s",
 		    *s->config.tier_nvme_dir ? s->config.tier_nvme_dir :
 		    EPD_DISK, epd_strerror(s->no_disk));
 	o.packing = (enum epd_packing)epd_word_parse(&epd_packings,
@@ -118,6 +120,8 @@ open_mooncake(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 		    "neither tier.mooncake_url nor tier.mooncake_master is set");
 	if (*c->tier_key_file)
 		rc = epd_key_read(&key, c->tier_key_file, why);
+	if (rc == -ENOENT)
+		rc = EPD_EUSAGE;
 	o.key = epd_span(key.p, key.n);
 	memcpy(o.store, s->uuid, sizeof o.store);
 	if (rc == 0)

@@ -137,6 +137,11 @@ helps() {
 	[[ $stderr == *mmx* ]]
 	run --separate-stderr env EPD_LOG=debug epd-prefill -p x
 	[[ $stderr == *'epd-prefill: op='* ]]
+	for log in bogus DEBUG debug2 $'x\x1b'; do
+		run --separate-stderr -2 env EPD_LOG="$log" epd-state ls
+		[[ $stderr == 'epd-state: EPD_LOG: '*'it is debug or empty'* ]]
+	done
+	EPD_LOG= epd-state ls >/dev/null
 	run -4 env EPD_MODEL=/nonexistent epd-prefill -p x
 }
 
@@ -193,6 +198,43 @@ helps() {
 		.store.exists == false and .model.family == "qwen3_vl"'
 	[ ! -e "$EPD_STORE" ]
 	[ "$(EPD_ISA=scalar epd doctor -j | jq -r .processor.chosen)" = scalar ]
+}
+
+@test "doctor asks what is configured, and not for long" {
+	epd doctor -j | jq -e '.tiers.nvme.exists == false and
+		.tiers.mooncake_store.url == null and
+		(.tiers.mooncake_store | has("answers") | not) and
+		.directory == { backend: "local" }'
+	mkdir disk
+	cat >far.yaml <<-Y
+	tier: { nvme_dir: $PWD/disk, nvme_cap: 1048576, mooncake_url: "http://127.0.0.1:9" }
+	directory: { backend: etcd, endpoints: "http://127.0.0.1:9" }
+	Y
+	epd doctor -j --config far.yaml | jq -e '.tiers.nvme.writable and
+		.tiers.nvme.cap == 1048576 and
+		.tiers.mooncake_store.answers == false and
+		(.tiers.mooncake_store.error | test("127.0.0.1")) and
+		.directory.answers == false and (.directory.error | length > 0)'
+	epd doctor --config far.yaml | grep -q '^directory:$'
+	[ -z "$(ls disk)" ]
+	# One that takes what is asked and says nothing.
+	python3 -c '
+import socket, time
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+time.sleep(20)' >port 7>&- 8>&- &
+	deaf=$!
+	for _ in $(seq 100); do
+		[ -s port ] && break
+		sleep 0.05
+	done
+	sed -i "s/:9\"/:$(cat port)\"/g" far.yaml
+	from=$SECONDS
+	epd doctor -j --config far.yaml | jq -e '.directory.answers == false and
+		.tiers.mooncake_store.answers == false'
+	[ $((SECONDS - from)) -le 4 ]
+	kill $deaf
+	[ ! -e "$EPD_STORE" ]
 }
 
 @test "doctor says whether a store can be mounted, and if not why" {

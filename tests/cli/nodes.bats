@@ -101,6 +101,10 @@ three() {
 	[ "$(jq -r .node <<<"$output")" = a ]
 	[ "$(jq -r .parent <<<"$output")" = w1/s1@1 ]
 	[[ $stderr == *'to be computed or found'* ]]
+	# Its first version says whence it came.
+	on b epd-state show -j w1/s1@1 | jq -e --arg at "${at[a]}" '.metadata |
+		.command == "fork" and .from == "w1/s1" and .version == 1 and
+		.node == $at'
 	[ "$(text b w1/s1)" = "$want" ]
 	[ "$(counted b state_pages_recomputed)" -eq 0 ]
 }
@@ -184,6 +188,42 @@ three() {
 	# Both are told of, and the living one is had by its name.
 	till 50 eval '[ "$(keys | grep -c /nodes/)" -eq 2 ]'
 	[ -n "$(on b epd-fork --from c w1/s1)" ]
+}
+
+@test "a node has an address that others can reach" {
+	nodes a
+	for l in '' '--listen unix:///'"$PWD"'/s/x' '--listen tcp://0.0.0.0:0' \
+		'--listen tcp://[::]:0'; do
+		# shellcheck disable=SC2086
+		run -2 --separate-stderr on a timeout 10 epd-serve --role data \
+			--key-file key $l
+		[ -z "$output" ]
+		[[ $stderr == *'no address at which other nodes reach this one'* ]]
+		[[ $stderr == *'transfer.address'* ]]
+	done
+	[ -z "$(keys | grep /nodes/)" ]
+	on a epd doctor -j | jq -e '.directory.answers and .directory.nodes == 0'
+	# By the second, or by what is set, it can be.
+	EPD_STORE=$PWD/a EPD_CONFIG=$PWD/a.yaml ip netns exec "$stem-a" epd-serve \
+		--role data --listen tcp://0.0.0.0:7071 --listen tcp://10.98.0.11:7070 \
+		--key-file key >a.address 2>a.err 7>&- 8>&- &
+	pid[a]=$!
+	till 50 eval 'keys | grep -q /nodes/'
+	asked /v3/kv/range "{\"key\": \"$(printf /epd/nodes/ | base64)\",
+		\"range_end\": \"$(printf /epd/nodes0 | base64)\"}" |
+		jq -r '.kvs[0].value | @base64d' | grep -q '"tcp://10.98.0.11:7070"'
+	down a
+	for set in unix:///x/y tcp://0.0.0.0:1; do
+		sed "s|^transfer: {|transfer: { address: \"$set\",|" a.yaml >odd.yaml
+		run -2 --separate-stderr on a timeout 10 epd-serve --config odd.yaml \
+			--role data --listen tcp://10.98.0.11:7070 --key-file key
+		[[ $stderr == *"$set: no address"* ]]
+	done
+	sed "s|^transfer: {|transfer: { address: \"tcp://10.98.0.11:1\",|" a.yaml >odd.yaml
+	cp odd.yaml a.yaml
+	at[a]=tcp://0.0.0.0:0
+	up a
+	till 50 eval 'keys | grep -q /nodes/'
 }
 
 @test "names of nodes are words that can be shown" {
@@ -399,6 +439,24 @@ owned_by() {
 	store=a on b epd-decode -n 2 w1/s1 >/dev/null
 	store=a on b epd-state check
 	grep -q 'w1:.*node b' a.err
+}
+
+@test "two servers of one store that have one name settle who owns it" {
+	nodes a b
+	cp a.yaml b.yaml
+	up a
+	on a epd-prefill -w w1 -p hello >/dev/null
+	till 50 owned_by a
+	store=a up b
+	till 50 grep -q 'calls itself node a, too' a.err b.err
+	terms=$(on a epd-state log -j w1 | jq -c 'select(.record == "term") | .term')
+	[ "$(wc -l <<<"$terms")" -le 2 ]
+	sleep 5
+	[ "$(on a epd-state log -j w1 | jq -c 'select(.record == "term") | .term')" = "$terms" ]
+	[ "$(cat a.err b.err | grep -c 'calls itself node a, too')" -eq 1 ]
+	# Commands of that name are of the owner's node, whichever it is.
+	on a epd-prefill -p more w1/s1 >/dev/null
+	on a epd-state check
 }
 
 @test "owners that are killed: one at a time by the log, nothing acknowledged is lost" {

@@ -157,6 +157,42 @@ packs() {
 	[ "$(next "$s")" = "$said" ]
 }
 
+# odd STATUS SENTENCE LINE COMMAND...: with that line for `tier`.
+odd() {
+	printf 'page: { memory_dir: %s }\ntier: { %s }\n' "$PWD/memory" "$3" >odd.yaml
+	run --separate-stderr "-$1" env EPD_CONFIG=odd.yaml "${@:4}"
+	[ -z "$output" ]
+	# shellcheck disable=SC2053
+	[[ $stderr == $2 ]] || { echo "$stderr"; return 1; }
+	[ "$(status_of "$s")" = ACTIVE ]
+}
+
+@test "tiers that are set up wrong: what is said, and the exit status" {
+	begin
+	: >file
+	odd 1 '*tier nvme: /proc/none/x: *' 'nvme_dir: /proc/none/x' epd-offload -t nvme "$s"
+	odd 1 '*tier nvme: *' "nvme_dir: $PWD/file/x" epd-offload -t nvme "$s"
+	moon='mooncake_url: "http://127.0.0.1:9"'
+	odd 2 '*nokey: No such file*' "$moon, key_file: $PWD/nokey" \
+		epd-offload -t mooncake_store "$s"
+	odd 3 '*the Mooncake Store at http://127.0.0.1:9: *' "$moon" \
+		epd-offload -t mooncake_store "$s"
+	for d in '' /disk /a/b/c /w/w1; do
+		odd 2 '*tier.nvme_dir: it lies in the store*' "nvme_dir: $EPD_STORE$d" \
+			epd-offload -t nvme "$s"
+	done
+	ln -s "$EPD_STORE" link
+	odd 2 '*tier.nvme_dir: it lies in the store*' "nvme_dir: $PWD/link/x" epd-state ls
+	[ -z "$(ls "$EPD_STORE" | grep -E '^(a|epd-.*)$')" ]
+	odd 2 '*odd.yaml: tier.low_water is above tier.high_water*' \
+		'low_water: 0.9, high_water: 0.8' epd-state ls
+	printf 'page: { memory_dir: %s }\ntier: { nvme_dir: %s-2 }\n' "$PWD/memory" \
+		"$EPD_STORE" >beside.yaml
+	EPD_CONFIG=beside.yaml epd-offload -t nvme "$s"
+	rm -rf "$EPD_STORE-2"
+	[ "$(next "$s")" = "$said" ]
+}
+
 @test "one folder cannot be memory's and the tier's" {
 	begin
 	sed -i "s|nvme_dir:.*|nvme_dir: $PWD/memory|" "$EPD_CONFIG"
@@ -165,6 +201,26 @@ packs() {
 	[ "$(status_of "$s")" = ACTIVE ]
 	[ "$(next "$s")" = "$said" ]
 	tier
+}
+
+@test "pages that a state does not have are named, and none comes back" {
+	begin
+	epd-offload "$s"
+	last=$((n - 1))
+	for l in "$n" "0,$n" "0,99" "$n-99" "0-3,$n-99"; do
+		run --separate-stderr -2 epd-restore --pages "$l" "$s"
+		[ -z "$output" ]
+		[[ $stderr == "epd-restore: w1/s1: it has no such page: "*" of $n" ]]
+		[ "$(status_of "$s")" = OFFLOADED ]
+		[ -z "$(find memory -type f -path '*/w/w1/*')" ]
+	done
+	[[ $(epd-restore --pages 0,99 "$s" 2>&1) == *': 99 of '* ]]
+	# Others that are asked for are restored.
+	t=$(epd-prefill -q -w w2 -p "$(seq -s' ' 200)")
+	epd-offload "$t"
+	run --separate-stderr -2 epd-restore --pages "0,$n" "$s" "$t"
+	[ "$output" = "$t" ]
+	epd-restore --pages "0,$last-99" "$s"
 }
 
 @test "some pages alone come back, with what lies in one run with them" {
@@ -198,6 +254,16 @@ packs() {
 	epd-prefill -q --role tool -p '17 found' "$s"
 	epd-state show -j "$s" | jq -e '.waits_for_tool == null and
 		.status == "ACTIVE"'
+	for tool in $'a\x1b[2J' $'a\nb' $'\xff' $'\xe2\x80\xae'x; do
+		run --separate-stderr -2 epd-state wait --tool "$tool" "$s"
+		[[ $stderr == *'cannot be shown'* ]]
+		[[ $stderr != *$'\x1b'* ]]
+	done
+	epd-state wait -j --tool 'Wetter in Köln' --ttl 2m "$s" | jq -e '
+		.schema_version == 1 and .state == "w1/s1" and
+		.waits_for_tool == "Wetter in Köln" and .ttl_ms == 120000'
+	epd-state wait -j --done "$s" | jq -e '.waits_for_tool == null and .ttl_ms == null'
+	run -2 epd-state wait --done --ttl 1m "$s"
 	run -2 epd-state wait "$s"
 	run -2 epd-state wait --tool x --done "$s"
 	run -2 epd-state wait --tool '' "$s"

@@ -552,6 +552,28 @@ refuse_at(void *arg, size_t n)
 	return (*(int *)arg)-- == 0;
 }
 
+TEST(what_lies_in_a_folder)
+{
+	struct stat st, other;
+
+	fresh();
+	CHECK_INT(mkdirat(dir, "a", 0700), 0);
+	CHECK_INT(mkdirat(dir, "a/b", 0700), 0);
+	CHECK_INT(mkdirat(dir, "c", 0700), 0);
+	CHECK_INT(symlinkat("../a/b", dir, "c/d"), 0);
+	CHECK_INT(fstatat(dir, "a", &st, 0), 0);
+	CHECK_INT(fstatat(dir, "c", &other, 0), 0);
+	CHECK(epd_file_lies_in(openat(dir, "a", O_PATH), &st));
+	CHECK(epd_file_lies_in(openat(dir, "a/b", O_PATH), &st));
+	CHECK(epd_file_lies_in(openat(dir, "c/d", O_PATH), &st));
+	CHECK(!epd_file_lies_in(openat(dir, "c/d", O_PATH), &other));
+	CHECK(!epd_file_lies_in(openat(dir, ".", O_PATH), &st));
+	CHECK(!epd_file_lies_in(open("/", O_PATH), &st));
+	CHECK(!epd_file_lies_in(-1, &st));
+	CHECK_INT(epd_file_remove(dir, "a"), 0);
+	CHECK_INT(epd_file_remove(dir, "c"), 0);
+}
+
 TEST(reading_without_memory_keeps_what_was)
 {
 	struct epd_buf b = { 0 };

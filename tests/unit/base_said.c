@@ -88,6 +88,17 @@ TEST(long_ones_are_cut_at_a_character)
 }
 
 /* Whatever comes: it ends, fits, and has nothing of what may not be shown. */
+TEST(what_can_be_shown_as_it_is)
+{
+	static const char *const no[] = { "\x1b", "a\n", "\x7f", "\xc2\x85",
+		"\xff", "a\xc3", "\xe2\x80\xae", "x\xc0\x80" };
+
+	CHECK(epd_all_shown(""));
+	CHECK(epd_all_shown("Wetter in K\xc3\xb6ln / 7"));
+	for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+		CHECK(!epd_all_shown(no[i]));
+}
+
 TEST(any_bytes)
 {
 	unsigned seed = 1;

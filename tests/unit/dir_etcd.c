@@ -598,6 +598,70 @@ TEST(of_two_who_claim_one_wins_and_its_death_passes_it_on)
 	seat_close(&b);
 }
 
+/* Two processes of one store that have one name: who lost it to the other lets it be. */
+TEST(two_that_call_themselves_the_same_settle)
+{
+	uint64_t term[2] = { 0, 0 }, last = 0;
+	struct seat s[2];
+	int had[2] = { 0, 0 }, rc;
+
+	for (int i = 0; i < 2; i++) {
+		seat_set(&s[i], 1, "same");
+		CHECK_INT(seat_open(&s[i]), 0);
+	}
+	for (int round = 0; round < 20; round++)
+		for (int i = 0; i < 2; i++) {
+			rc = epd_dir_claim(s[i].d, shard, 1, &term[i],
+			    in_ms(5000), &s[i].why);
+			CHECK(rc == 0 || rc == EPD_ELOCKED);
+			had[i] = rc == 0;
+			if (rc == EPD_ELOCKED)
+				CHECK(strstr(s[i].why.text,
+				    "another process owns it") != NULL);
+			last = term[i] > last ? term[i] : last;
+		}
+	/* The second took it as a successor would, and that was all. */
+	CHECK_INT(last, 2);
+	CHECK_INT(had[0] + had[1], 1);
+	CHECK_INT(seat_count(&s[0], EPD_M_DIR_FENCED) +
+	    seat_count(&s[1], EPD_M_DIR_FENCED), 1);
+	/* When it is gone the other has it. */
+	rc = had[1];
+	seat_close(&s[rc]);
+	while (epd_dir_claim(s[!rc].d, shard, 1, &term[!rc], in_ms(5000),
+	    &s[!rc].why) == EPD_ELOCKED)
+		epd_clock_sleep_ns(20 * MS);
+	CHECK_INT(term[!rc], 3);
+	seat_close(&s[!rc]);
+}
+
+/* A node is a store and a name: the name alone, or the store's UUID alone, is another. */
+TEST(a_name_is_no_claim)
+{
+	struct seat s[3];
+	uint64_t term = 0, none = 0;
+
+	for (int i = 0; i < 3; i++)
+		seat_set(&s[i], 1, "name");
+	memset(s[1].o.self.uuid, 0x77, sizeof s[1].o.self.uuid);
+	strcpy(s[2].o.self.name, "node7");
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(seat_open(&s[i]), 0);
+	CHECK_INT(epd_dir_claim(s[0].d, shard, 1, &term, in_ms(5000),
+	    &s[0].why), 0);
+	for (int i = 1; i < 3; i++) {
+		CHECK_INT(epd_dir_claim(s[i].d, shard, 9, &none, in_ms(5000),
+		    &s[i].why), EPD_ELOCKED);
+		CHECK_INT(epd_dir_disclaim(s[i].d, shard, in_ms(5000),
+		    &s[i].why), 0);
+	}
+	CHECK_INT(epd_dir_claim(s[0].d, shard, 1, &none, in_ms(5000),
+	    &s[0].why), 0);
+	CHECK_INT(none, term);
+	for (int i = 0; i < 3; i++)
+		seat_close(&s[i]);
+}
+
 /* A shared page of what processes saw. */
 static uint64_t *
 shared(void)
@@ -933,19 +997,5 @@ TEST(closing_is_quick_and_leaves_nothing)
 int
 main(int argc, char **argv)
 {
-	int rc;
-
-	if (!etcd_installed()) {
-		printf("ok 1 - dir_etcd # SKIP\n# etcd-server is absent: "
-		    "skipped\n1..1\n");
-		return 0;
-	}
-	if (etcd_begin()) {
-		printf("not ok 1 - etcd does not begin\n1..1\n");
-		etcd_end();
-		return 1;
-	}
-	rc = check_main(argc, argv);
-	etcd_end();
-	return rc;
+	return etcd_main("dir_etcd", argc, argv);
 }

@@ -481,19 +481,5 @@ TEST(the_next_endpoint_is_asked)
 int
 main(int argc, char **argv)
 {
-	int rc;
-
-	if (!etcd_installed()) {
-		printf("ok 1 - dir_hints # SKIP\n# etcd-server is absent: "
-		    "skipped\n1..1\n");
-		return 0;
-	}
-	if (etcd_begin()) {
-		printf("not ok 1 - etcd does not begin\n1..1\n");
-		etcd_end();
-		return 1;
-	}
-	rc = check_main(argc, argv);
-	etcd_end();
-	return rc;
+	return etcd_main("dir_hints", argc, argv);
 }

@@ -123,13 +123,14 @@ tell_lies(int stays)
 TEST(nothing_of_it_is_believed) { tell_lies(0); }
 TEST(nothing_of_it_is_believed_by_who_watches) { tell_lies(1); }
 
-TEST(nonsense_is_counted_and_ends_in_being_away)
+static void
+nonsense(const char *text)
 {
 	struct epd_hint out[1];
 	struct seat s;
 
 	lie.status = 200;
-	lie.text = "no json";
+	lie.text = text;
 	seat_set(&s, 1, "lies");
 	s.o.stays = 0;
 	CHECK_INT(seat_open(&s), 0);
@@ -150,6 +151,15 @@ TEST(nonsense_is_counted_and_ends_in_being_away)
 	}
 	CHECK_INT(s.back, 1);
 	seat_close(&s);
+}
+
+TEST(nonsense_is_counted_and_ends_in_being_away)
+{
+	nonsense("no json");
+	/* As whatever else that listens there may say. */
+	nonsense("{}");
+	nonsense("{\"result\":{}}");
+	nonsense("{\"header\":{},\"kvs\":[]}");
 }
 
 TEST(an_enormous_answer_is_not_read)

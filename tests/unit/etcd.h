@@ -15,6 +15,7 @@
 #include "base/http.h"
 #include "base/metrics.h"
 #include "dir/dir.h"
+#include "tests/check.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/service.h"
 
@@ -136,6 +137,27 @@ etcd_end(void)
 	if (etcd.fd > 0)
 		scratch_close(etcd.fd);
 	etcd.fd = 0;
+}
+
+/* All tests of a program, on an etcd; passed over, aloud, where there is none. */
+static inline int
+etcd_main(const char *program, int argc, char **argv)
+{
+	int rc;
+
+	if (!etcd_installed()) {
+		printf("ok 1 - %s # SKIP\n# etcd-server is absent: "
+		    "skipped\n1..1\n", program);
+		return 0;
+	}
+	if (etcd_begin()) {
+		printf("not ok 1 - etcd does not begin\n1..1\n");
+		etcd_end();
+		return 1;
+	}
+	rc = check_main(argc, argv);
+	etcd_end();
+	return rc;
 }
 
 /* A process of a test's: it goes with the test, and does not last. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "fs/attr.h"
 #include "fs/node.h"
 #include "fs/stream.h"
 #include "fs/text.h"
@@ -229,6 +230,23 @@ TEST(every_kind_has_its_place)
 			}
 	}
 	CHECK_INT(roots, 1);
+}
+
+/* A disk may be away: what is looked for there holds up nobody else. */
+TEST(what_a_disk_is_asked_for_is_asked_aside)
+{
+	const struct epd_fs_at page = { .kind = EPD_FS_PAGE };
+	const struct epd_fs_at used = { .kind = EPD_FS_USED };
+
+	CHECK(epd_fs_kind(EPD_FS_USED)->how & EPD_FS_ASIDE);
+	CHECK(epd_fs_kind(EPD_FS_TIER_PAGES)->how & EPD_FS_ASIDE);
+	CHECK(epd_fs_kind(EPD_FS_METRICS)->how & EPD_FS_ASIDE);
+	CHECK(epd_fs_xattr_waits(&page, "user.epd.tier"));
+	CHECK(epd_fs_xattr_waits(&page, "user.epd.error"));
+	CHECK(epd_fs_xattr_waits(&page, ""));
+	CHECK(!epd_fs_xattr_waits(&page, "user.epd.checksum"));
+	CHECK(epd_fs_xattr_waits(&used, "user.epd.error"));
+	CHECK(!epd_fs_xattr_waits(&used, "user.epd.tier"));
 }
 
 int
