@@ -108,7 +108,7 @@ $(B)/bin/epd-mount: $(B)/obj/cmd/epd-mount.o $(B)/fs.a $(B)/cmd.a $(LIB)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(FUSE_LIBS) $(LIBS)
 
 # Those that reach other machines.
-WIRED = epd-decode epd-fork epd-handoff epd-plan epd-prefill epd-restore epd-serve epd-state
+WIRED = epd-decode epd-encode epd-fork epd-handoff epd-plan epd-prefill epd-restore epd-serve epd-state
 $(filter $(WIRED:%=$(B)/bin/%),$(COMMANDS)): $(B)/bin/%: $(B)/obj/cmd/%.o $(B)/cmd.a $(B)/transport.a $(LIB)
 	@mkdir -p $(@D)
 	@$(SAY) ld $@

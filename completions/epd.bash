@@ -12,7 +12,7 @@ _epd_options() {
 	epd-doctor) echo --model --threads --json --verbose --quiet --store \
 		--config --isa --help --version ;;
 	epd-help) echo --help --version ;;
-	epd-encode) echo "$_epd_common" ;;
+	epd-encode) echo "$_epd_common" --to ;;
 	epd-prefill) echo "$_epd_common" --workflow --prompt --file --image \
 		--system --role --messages --tools --raw --continue \
 		--vision-id --no-generation --reuse --ttl --expect --key ;;

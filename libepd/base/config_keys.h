@@ -34,6 +34,7 @@
 	X("feature",   "ttl_ms",                I, feature_ttl_ms,        0, 0, INT64_MAX) \
 	X("feature",   "keep_pixels",           B, keep_pixels,           1, 0, 1) \
 	X("feature",   "store",                 E, feature_store,         "none", "none|mooncake_store", 0) \
+	X("feature",   "store_min_ttl_ms",      I, feature_store_min_ttl_ms, 60000, 0, INT64_MAX) \
 	X("image",     "resampler",             E, resampler,             "fast", "fast|pil", 0) \
 	X("image",     "exif",                  B, exif,                  1, 0, 1) \
 	X("image",     "alpha",                 E, alpha,                 "white", "white|drop", 0) \

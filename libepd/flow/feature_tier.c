@@ -23,6 +23,14 @@ is_on(const struct epd_store *s)
 	    !strcmp(c->feature_store, "mooncake_store");
 }
 
+/* What is gone soon is not worth the others' room. */
+static int
+lasts(const struct epd_config *c)
+{
+	return !c->feature_ttl_ms ||
+	    c->feature_ttl_ms >= c->feature_store_min_ttl_ms;
+}
+
 /* One object of a feature, as a lot of one page. */
 struct thing {
 	struct epd_lot lot;
@@ -182,7 +190,7 @@ epd_feature_tier_put(struct epd_store *s, const struct epd_feature *f,
 	struct epd_lower *l;
 	int rc;
 
-	if (!is_on(s))
+	if (!is_on(s) || !lasts(&s->config))
 		return;
 	rc = epd_store_tier(s, EPD_TIER_MOONCAKE, &l, &why);
 	if (rc == 0)

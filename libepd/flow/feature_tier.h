@@ -17,7 +17,10 @@
  */
 int epd_feature_tier_get(struct epd_store *s, const struct epd_feature *f,
     void *buf, struct epd_why *why);
-/* They were encoded here.  That it did not work is counted, and no more. */
+/*
+ * They were encoded here, and last for long enough (feature.store_min_ttl_ms).  That it
+ * did not work is counted, and no more.
+ */
 void epd_feature_tier_put(struct epd_store *s, const struct epd_feature *f,
     const void *rows);
 

@@ -56,6 +56,30 @@ teardown() {
 	[[ $stderr == *key* ]]
 }
 
+@test "pictures go to who prefills while the next ones are encoded" {
+	printf 'transfer:\n  trust_peers: true\n' >>"$EPD_CONFIG"
+	serve peer --listen tcp://127.0.0.1:0
+	set -- "$pictures"/00[0-5]_0.*
+	[ $# -ge 5 ]
+	epd-encode -j --to "$address" "$@" >out
+	[ "$(wc -l <out)" -eq $# ]
+	jq -se 'all(.sent_bytes > 0)' out
+	# In order, and there.
+	epd-encode "$@" >names
+	jq -r .feature out | cmp names -
+	epd-state ls -f --store peer | sort | cmp - <(sort names)
+	s=$(epd-prefill -j --store peer -p 'What is it?' - <names)
+	jq -e '.encoded == 0' <<<"$s"
+	[ "$(epd-state metrics --store peer | sed -n 's/^epd_stage_encode_count //p')" -eq 0 ]
+	# What is there is not sent once more.
+	epd-encode -j --to "$address" - <names | jq -se 'all(.sent_bytes == 0)'
+	unserve
+	run --separate-stderr -3 timeout 60 epd-encode --to "$address" "$1" "$2"
+	[ -z "$output" ]
+	[ "$(wc -l <<<"$stderr")" -eq 2 ]
+	run -2 epd-encode --to nobody "$1"
+}
+
 @test "who has another key, or none, is turned away and nothing changes" {
 	s=$(ask)
 	head -c 32 /dev/urandom | base64 >key

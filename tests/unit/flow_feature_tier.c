@@ -324,6 +324,12 @@ TEST(what_has_expired_is_a_miss)
 	forget();
 	start(&k);
 	k.s->config.feature_ttl_ms = 1000;
+	/* One that goes so soon is not put at all, unless that is asked for. */
+	l = look(&k);
+	CHECK_INT(shared.n, 0);
+	CHECK_INT(epd_feature_remove(k.s->features, &l.f.fp), 0);
+	free(l.buf);
+	k.s->config.feature_store_min_ttl_ms = 1000;
 	l = look(&k);
 	CHECK_INT(epd_feature_tier_get(k.s, &l.f, l.buf, NULL), 1);
 	later.wall_ms = epd_clock_wall_ms() + 1001;
