@@ -1,11 +1,15 @@
 /*
- * dead.c - what somebody died over.  The RFC's worker crash, as it ends here: what he
- * had committed stands, what he had begun is nobody's, and the state goes on from its
- * newest version.
+ * dead.c - what somebody died over: the RFC's worker crash.  What he had committed
+ * stands, what he had begun is nobody's, and the state goes on from its newest version.
+ * One that was decoded is SUSPECT while it is seen whether it can: pages come from
+ * tiers and other nodes, or are computed, which takes its pictures.
  */
 #include <errno.h>
+#include <stdio.h>
 
+#include "flow/book.h"
 #include "flow/sweep.h"
+#include "flow/where.h"
 
 /* What a lease's holder did. */
 static const char *
@@ -62,6 +66,42 @@ end_unfinished(struct epd_sweep *g, struct epd_workflow *w,
 	return rc < 0 ? rc : 0;
 }
 
+/* How many of its pictures are to be had nowhere; -errno. */
+static int
+pictures_lost(struct epd_store *s, const struct epd_workflow *w, uint32_t state)
+{
+	struct epd_chain c = { 0 };
+	struct epd_version v;
+	int lost = 0, rc = epd_chain_of(&c, w->shard, state, 0);
+
+	for (size_t i = 0; rc == 0 && i < c.n; i++) {
+		rc = epd_shard_node(w->shard, c.node[i], &v);
+		for (uint32_t k = 0; rc == 0 && k < v.nimages; k++)
+			lost += epd_feature_is_there(s->features,
+			    &v.images[k].fp) == EPD_FEATURE_NONE &&
+			    epd_where_feature(s, &v.images[k].fp) < 0;
+	}
+	epd_chain_free(&c);
+	return rc < 0 ? rc : lost;
+}
+
+static void
+suspect(struct epd_sweep *g, struct epd_workflow *w, const struct epd_lease *l,
+    struct epd_state *st)
+{
+	char reason[96];
+
+	if (l->kind != EPD_LEASE_DECODE || st->status != EPD_ACTIVE)
+		return;
+	snprintf(reason, sizeof reason, "process %d, which decoded it, died or "
+	    "was too late", (int)l->holder.pid);
+	if (epd_shard_suspect(w->shard, st->id, reason, NULL) == 0 &&
+	    pictures_lost(g->s, w, st->id) == 0)
+		(void)epd_shard_clear(w->shard, st->id, "what it needs is in "
+		    "reach", NULL);
+	(void)epd_shard_state(w->shard, st->id, st);
+}
+
 int
 epd_sweep_dead(struct epd_sweep *g, struct epd_workflow *w,
     struct epd_why *why)
@@ -75,6 +115,7 @@ epd_sweep_dead(struct epd_sweep *g, struct epd_workflow *w,
 		    epd_shard_state(w->shard, l.state, &st))
 			continue;
 		g->out->dead++;
+		suspect(g, w, &l, &st);
 		tell(g, w, &l, &st);
 	}
 	return rc;

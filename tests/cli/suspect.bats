@@ -100,3 +100,41 @@ status_of() { epd-state show -j "$1" | jq -r .status; }
 	epd-handoff --commit "$id"
 	[ "$(status_of w2/s1)" = ACTIVE ]
 }
+
+# Whoever decodes the state dies over it, past its first token.
+die_over() {
+	local pid
+	epd-decode --isa scalar -t 1 -n 1900 --ignore-eos "$1" >tokens 2>/dev/null 7>&- 8>&- &
+	pid=$!
+	for _ in $(seq 200); do
+		[ ! -s tokens ] || break
+		sleep 0.02
+	done
+	kill -KILL "$pid"
+	wait "$pid" 2>/dev/null || true
+}
+
+@test "whose decoder died is SUSPECT till it is seen that it can go on" {
+	begin
+	want=$(epd-decode -m m "$(epd-fork "$s")")
+	die_over "$s"
+	run --separate-stderr -0 epd-state gc
+	[[ $stderr == *'w1/s1: process '*', which decoded it, died or was too late; it is ACTIVE, at version 1'* ]]
+	epd-state log -j w1 | jq -se 'map(select(.record == "suspect")) | length == 1 and
+		(.[0].reason | test("^process [0-9]+, which decoded it, died"))'
+	epd-state log --verify w1
+	[ "$(epd-decode -m m "$s")" = "$want" ]
+	# What cannot go on stays so, in a sentence; nobody is told twice.
+	s=$(epd-prefill -m m -w w2 -i sign.jpg -p 'What does the sign say?')
+	die_over "$s"
+	rm -r "$EPD_STORE"/features/??
+	find memory -path '*/w/w2/*' -type f -delete
+	mv sign.jpg away.jpg
+	run --separate-stderr -0 epd-state gc
+	[[ $stderr == *'w2/s1: process '*'; it is SUSPECT, at version 1'* ]]
+	run --separate-stderr -0 epd-state gc
+	[[ $stderr != *w2/s1* ]]
+	run -5 epd-decode -m m "$s"
+	epd-encode -m m away.jpg
+	[ "$(epd-decode -m m "$s")" = "$want" ]
+}
