@@ -53,6 +53,7 @@ struct epd_store {
 	struct { char address[256]; uint8_t uuid[16]; } named;
 	struct epd_memory *disk;	/* of the tier nvme (tiers.h); NULL until it is asked for */
 	int no_disk;			/* why it cannot be had */
+	int told_below;			/* that the tier below takes nothing (room.c) */
 	struct epd_lower *lower[EPD_TIER_COUNT];	/* likewise */
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
 	int indexed;
