@@ -158,8 +158,8 @@ explain(struct cli *c, const struct epd_proof *p, int quick)
 	    "most, in %llu record%s", LLU(p->records), s_of(p->records));
 	cli_say(c, "5 snapshots: those records give the tables, and every "
 	    "state's pages follow one another");
-	cli_say(c, "6 fall-back: %llu page%s not in memory, to be computed "
-	    "again on use", LLU(p->missing), s_of(p->missing));
+	cli_say(c, "6 fall-back: %llu page%s not in memory, to be had from a "
+	    "tier or computed again on use", LLU(p->missing), s_of(p->missing));
 	if (p->lost)
 		cli_say(c, "  %llu page%s that a lower tier was to have and has "
 		    "not", LLU(p->lost), s_of(p->lost));

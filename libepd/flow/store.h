@@ -6,6 +6,7 @@
  *	w/NAME/			a workflow (see shard)
  *	features/			the feature cache (see feature)
  *	cache/				what can be made again
+ *	disk/				the tier nvme, if it has no other place (tiers.h)
  */
 #ifndef EPD_FLOW_STORE_H
 #define EPD_FLOW_STORE_H

@@ -795,7 +795,7 @@ whole(struct epd_buf *b, int kind, int rc)
 
 TEST(payloads)
 {
-	struct epd_lease l = { .state = 1, .version = 1, .kind = 4 };
+	struct epd_lease l = { .state = 1, .version = 1, .kind = 5 };
 	struct epd_drop d = { .lease = 3, .reason = "" };
 	struct epd_move m = { .id = 1, .to = EPD_ACTIVE, .reason = "" };
 	struct epd_handoff h = { .id = { 1 }, .phase = EPD_PREPARED };
@@ -805,7 +805,7 @@ TEST(payloads)
 
 	epd_lease_pack(&b, &l);
 	whole(&b, EPD_KIND_LEASE, 0);
-	l.kind = 5;
+	l.kind = 6;
 	epd_lease_pack(&b, &l);
 	whole(&b, EPD_KIND_LEASE, EPD_ECORRUPT);
 	epd_drop_pack(&b, &d);
