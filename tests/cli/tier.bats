@@ -365,6 +365,7 @@ odd() {
 		.memory_folders == 0'
 	run --separate-stderr -0 epd-state check
 	[ -z "$stderr" ]
+	rm -r disk/epd-00000000000000000000000000000001
 	[ "$(packs | wc -l)" -eq "$runs" ]
 	run --separate-stderr -0 epd-state gc -v
 	[[ $stderr == *$'\nnvme: 0 runs (0 B), 0 folders (0 B), 0 leftovers (0 B)' ]]
