@@ -515,7 +515,7 @@ odd() {
 	[ "$(next "$s")" = "$said" ]
 }
 
-@test "kind24: a tier that takes nothing is said once, and counted, while memory makes room" {
+@test "a tier that takes nothing is said once, and counted, while memory makes room" {
 	begin
 	for i in {1..14}; do
 		epd-prefill -q -w "v$i" -p "$(seq -s ' ' "$i" 60)" >/dev/null
