@@ -498,7 +498,7 @@ odd() {
 	calls_of=read,pread fails restore EIO once 1 3
 }
 
-@test "kind31: a store that is out of sight for a while keeps what it has on a shared disk" {
+@test "a store that is out of sight for a while keeps what it has on a shared disk" {
 	begin
 	epd-offload -q "$s"
 	packs | xargs sha256sum >sums
