@@ -1,9 +1,9 @@
-/* tell.c - hints of a workflow, state by state. */
+/* hints.c - hints of a workflow, state by state. */
 #include <stdio.h>
 #include <string.h>
 
 #include "flow/book.h"
-#include "flow/tell.h"
+#include "flow/hints.h"
 #include "flow/tiers.h"
 
 struct tell {
