@@ -1,6 +1,6 @@
-/* tell.h - what there is to tell the directory of a workflow. */
-#ifndef EPD_FLOW_TELL_H
-#define EPD_FLOW_TELL_H
+/* hints.h - what there is to tell the directory of a workflow. */
+#ifndef EPD_FLOW_HINTS_H
+#define EPD_FLOW_HINTS_H
 
 #include "dir/dir.h"
 #include "flow/store.h"

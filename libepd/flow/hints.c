@@ -1,11 +1,11 @@
-/* tell.c - hints of a workflow, state by state. */
+/* hints.c - hints of a workflow, state by state. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "flow/book.h"
-#include "flow/tell.h"
+#include "flow/hints.h"
 #include "flow/tiers.h"
 #include "page/page.h"
 
