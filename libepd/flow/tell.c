@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "flow/book.h"
+#include "flow/packs.h"
 #include "flow/tell.h"
 #include "flow/tiers.h"
 
@@ -11,6 +12,7 @@ struct tell {
 	const struct epd_workflow *w;
 	int (*fn)(void *arg, const struct epd_hint *h);
 	void *arg;
+	struct epd_run_ids memory, disk;	/* runs that others can have from here */
 	uint64_t sum;			/* of what the state's last page is called */
 };
 
@@ -27,7 +29,8 @@ tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	x->sum = epd_xxh3_64(lot->entry[i].name.b, EPD_NAME);
 	while (i >= 0 && lot->entry[i].rows < lot->shape.tokens)
 		i--;
-	if (i < 0 || lot->given)
+	if (i < 0 || lot->given || (!epd_run_ids_has(&x->memory, lot->run) &&
+	    !epd_run_ids_has(&x->disk, lot->run)))
 		return 0;
 	epd_hex_format(h.key, lot->entry[i].name.b, EPD_NAME);
 	h.checksum = lot->entry[i].sum;
@@ -97,11 +100,15 @@ epd_flow_hints(struct epd_store *s, const struct epd_workflow *w,
 {
 	struct tell x = { .s = s, .w = w, .fn = fn, .arg = arg };
 	struct epd_state st;
-	int rc = 0;
+	int rc = w->runs < 0 ? 0 : epd_run_ids_list(&x.memory, w->runs);
 
+	if (rc == 0)
+		rc = epd_packs_list(&x.disk, s, w->name);
 	for (uint32_t id = 0; rc == 0 &&
 	    epd_shard_next(w->shard, id, &st) == 0; id = st.id)
 		if (!strcmp(st.tenant, s->tenant))
 			rc = tell_state(&x, &st);
+	epd_run_ids_free(&x.memory);
+	epd_run_ids_free(&x.disk);
 	return rc;
 }
