@@ -44,7 +44,7 @@ struct encode {
 	const char *to;			/* NULL: nowhere */
 	struct epd_store_options here;
 	struct epd_transfer_policy policy;
-	struct sent {			/* oldest first; the other two are its own */
+	struct sent {			/* oldest first */
 		struct epd_transfer *transfer;
 		const char *operand;
 		struct epd_encoded e;

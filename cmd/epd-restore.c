@@ -94,39 +94,14 @@ set(void *arg, int key, const char *value)
 		x->ask.reason = value;
 }
 
-/* Each stretch begins within the state's n pages; it may end beyond them. */
-static int
-has_pages(const struct restore *x, uint64_t n, struct epd_why *why)
-{
-	for (int i = 0; i < x->ask.n; i++)
-		if (x->part[i].from >= n)
-			return epd_why(why, EPD_EUSAGE, "it has no such page: "
-			    "%u of %llu", x->part[i].from,
-			    (unsigned long long)n);
-	return 0;
-}
-
-static int
-count_pages(void *arg, const struct epd_sight *v)
-{
-	*(uint64_t *)arg = v->line.pages;
-	return 0;
-}
-
 static int
 act(void *arg, struct epd_store *s, const struct epd_ref *state,
     struct epd_why *why)
 {
 	struct restore *x = arg;
-	uint64_t n = 0;
-	int rc = 0;
 
 	x->ask.state = *state;
-	if (x->ask.n && !state->version)
-		rc = epd_view_state(s, state, count_pages, &n, why);
-	if (rc == 0 && n)
-		rc = has_pages(x, n, why);
-	return rc < 0 ? rc : epd_flow_restore(s, &x->ask, &x->done, why);
+	return epd_flow_restore(s, &x->ask, &x->done, why);
 }
 
 static void

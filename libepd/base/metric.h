@@ -27,6 +27,7 @@
 	X(MM_TIER_HIT,        "feature",  "mm_tier_hit") \
 	X(MM_TIER_MISS,       "feature",  "mm_tier_miss") \
 	X(MM_TIER_PUT,        "feature",  "mm_tier_put") \
+	X(MM_TIER_PUT_FAILED, "feature",  "mm_tier_put_failed") \
 	X(MM_EXPIRED,         "feature",  "mm_expired") \
 	X(CORRUPT_META,       "feature",  "corrupt_meta") \
 	X(CORRUPT_BLOB,       "feature",  "corrupt_blob") \

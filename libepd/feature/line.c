@@ -6,14 +6,11 @@
 
 int
 epd_feature_line(struct epd_buf *out, const struct epd_feature *f,
-    const void *rows, uint64_t ttl_ms)
+    const void *rows)
 {
-	const uint64_t now = epd_clock_wall_ms();
 	const struct epd_meta m = {
 		.blob_sum = epd_blake2b64(epd_span(rows, epd_feature_bytes(f))),
-		.created_ms = now,
-		.deadline_ms = !ttl_ms ? 0 : ttl_ms > INT64_MAX - now ?
-		    INT64_MAX : now + ttl_ms,
+		.created_ms = epd_clock_wall_ms(),
 	};
 
 	return epd_meta_pack(out, f, &m);
@@ -26,12 +23,8 @@ epd_feature_line_check(struct epd_span line, const struct epd_feature *f,
 	struct epd_meta m;
 	int rc = epd_meta_match(line, f, &m, why);
 
-	if (rc)
-		return rc;
-	if (m.deadline_ms && m.deadline_ms <= epd_clock_wall_ms())
-		return epd_why(why, EPD_ENOTHING, "it has expired");
-	if (rows && epd_blake2b64(epd_span(rows, epd_feature_bytes(f))) !=
-	    m.blob_sum)
-		return epd_why(why, EPD_ECORRUPT, "rows: checksum is wrong");
-	return 0;
+	if (!rc && rows && m.blob_sum != epd_blake2b64(epd_span(rows,
+	    epd_feature_bytes(f))))
+		rc = epd_why(why, EPD_ECORRUPT, "rows: checksum is wrong");
+	return rc;
 }

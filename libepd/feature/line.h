@@ -12,12 +12,13 @@
 #include "feature/name.h"
 
 /*
- * What a shared store keeps beside the rows: the line of meta, of no picture, with the
- * rows' sum in it.  Checked it is f's to the byte; rows NULL: they are not at hand yet.
- * Fails: -ENOMEM; EPD_ECORRUPT (why says what differs), EPD_ENOTHING (it has expired).
+ * What a shared store keeps beside the rows: the line of meta, of no picture and for
+ * ever, with the rows' sum in it.  Checked it is f's to the byte; rows NULL: they are not
+ * at hand yet.
+ * Fails: -ENOMEM; EPD_ECORRUPT (why says what differs).
  */
 int epd_feature_line(struct epd_buf *out, const struct epd_feature *f,
-    const void *rows, uint64_t ttl_ms);
+    const void *rows);
 int epd_feature_line_check(struct epd_span line, const struct epd_feature *f,
     const void *rows, struct epd_why *why);
 

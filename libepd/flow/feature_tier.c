@@ -23,6 +23,13 @@ is_on(const struct epd_store *s)
 	    !strcmp(c->feature_store, "mooncake_store");
 }
 
+/* No log has the sum of rows: they are who put them's word. */
+static int
+believes(const struct epd_config *c)
+{
+	return *c->tier_key_file || c->trust_peers;
+}
+
 /* What is gone soon is not worth the others' room. */
 static int
 lasts(const struct epd_config *c)
@@ -106,8 +113,6 @@ fetch(struct epd_store *s, struct epd_lower *l, const struct epd_feature *f,
 		return n == -ENOMEM ? -ENOMEM : 0;
 	line = line_in(text, &sum);
 	rc = epd_feature_line_check(line, f, NULL, &why);
-	if (rc == EPD_ENOTHING)
-		epd_count(s->metrics, EPD_M_MM_EXPIRED, 1);
 	if (rc == EPD_ECORRUPT)
 		wrong(s, l, &meta, EPD_M_CORRUPT_META, &why);
 	if (rc)
@@ -132,6 +137,10 @@ epd_feature_tier_get(struct epd_store *s, const struct epd_feature *f,
 
 	if (!is_on(s))
 		return 0;
+	if (!believes(&s->config))
+		return epd_why(why, EPD_EUSAGE, "feature.store: rows there prove "
+		    "nothing by themselves: it wants tier.key_file, or "
+		    "transfer.trust_peers");
 	rc = epd_store_tier(s, EPD_TIER_MOONCAKE, &l, why);
 	if (rc < 0)
 		return rc;
@@ -161,8 +170,7 @@ store(struct epd_store *s, struct epd_lower *l, const struct epd_feature *f,
 	const uint64_t sum = epd_xxh3_64(rows, bytes);
 	struct epd_buf line = { 0 };
 	struct thing t;
-	int rc = epd_feature_line(&line, f, rows,
-	    (uint64_t)s->config.feature_ttl_ms);
+	int rc = epd_feature_line(&line, f, rows);
 
 	epd_pack_u64(b, sum);
 	epd_pack_u32(b, (uint32_t)line.n);
@@ -190,7 +198,7 @@ epd_feature_tier_put(struct epd_store *s, const struct epd_feature *f,
 	struct epd_lower *l;
 	int rc;
 
-	if (!is_on(s) || !lasts(&s->config))
+	if (!is_on(s) || !believes(&s->config) || !lasts(&s->config))
 		return;
 	rc = epd_store_tier(s, EPD_TIER_MOONCAKE, &l, &why);
 	if (rc == 0)
@@ -200,6 +208,7 @@ epd_feature_tier_put(struct epd_store *s, const struct epd_feature *f,
 		epd_count(s->metrics, EPD_M_MM_TIER_PUT, 1);
 		return;
 	}
+	epd_count(s->metrics, EPD_M_MM_TIER_PUT_FAILED, 1);
 	epd_log(&s->log, "op=feature tier=mooncake_store error=%s why=\"%s\"",
 	    epd_errlabel(rc), why.text);
 }

@@ -13,7 +13,8 @@
 /*
  * The rows of f into buf (epd_feature_bytes of room), checked as meta has them: 1, or
  * 0: it is not there, or nobody can be asked.
- * Fails: EPD_EUNSUPPORTED (the store is not configured), EPD_EUSAGE, -ENOMEM, -errno (its key).
+ * Fails: EPD_EUNSUPPORTED (the store is not configured), EPD_EUSAGE (nor is whom to
+ * believe; a key that is none), -ENOMEM, -errno.
  */
 int epd_feature_tier_get(struct epd_store *s, const struct epd_feature *f,
     void *buf, struct epd_why *why);

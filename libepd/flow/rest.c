@@ -267,8 +267,6 @@ static int
 end(struct out *x, const struct epd_offload *o, int rc, struct epd_why *why)
 {
 	const uint32_t id = o->state.state;
-	struct epd_why what = { "" };
-	int back;
 
 	if (rc == 0) {
 		rc = epd_shard_offloaded(x->w->shard, id, x->hold.lease,
@@ -277,10 +275,9 @@ end(struct out *x, const struct epd_offload *o, int rc, struct epd_why *why)
 			return 0;
 	}
 	epd_count(x->s->metrics, EPD_M_OFFLOAD_ABORTS, 1);
-	back = epd_shard_restored(x->w->shard, id, x->hold.lease, "the offload "
-	    "did not end", &what);
 	/* Whoever released it has decided; the lease is all that is left. */
-	if (back < 0)
+	if (epd_shard_restored(x->w->shard, id, x->hold.lease, "the offload "
+	    "did not end", NULL) < 0)
 		(void)epd_shard_drop(x->w->shard, x->hold.lease, "late", NULL);
 	return rc;
 }
@@ -289,7 +286,7 @@ end(struct out *x, const struct epd_offload *o, int rc, struct epd_why *why)
 static int
 stay(struct out *x, uint32_t state, struct epd_why *why)
 {
-	struct back all = { .s = x->s, .w = x->w };
+	struct back all = { .s = x->s, .w = x->w, .hold = x->hold };
 	int rc = epd_lots_of(x->w, state, 0, 0, fill_lot, &all, why);
 
 	x->sum.pages = all.sum.pages;
@@ -349,9 +346,10 @@ offload(struct epd_store *s, struct epd_workflow *w,
 	rc = o->tier == EPD_TIER_CPU ? stay(&x, o->state.state, why) :
 	    epd_lots_of(w, o->state.state, 0, 1, put_lot, &x, why);
 	rc = end(&x, o, rc, why);
+	/* It rests, whatever becomes of its memory: eviction finds that later. */
 	if (rc == 0 && o->tier != EPD_TIER_CPU)
-		rc = epd_spare(w, o->state.state, &x.sum.freed, &x.sum.shared,
-		    why);
+		(void)epd_spare(w, o->state.state, &x.sum.freed, &x.sum.shared,
+		    NULL);
 	x.sum.ns = epd_clock_boot_ns() - from;
 	epd_buf_free(&x.manifest);
 	*sum = x.sum;
@@ -480,8 +478,7 @@ has_parts(const struct epd_workflow *w, const struct epd_restore *r,
 	for (int i = 0; rc == 0 && i < r->n; i++)
 		if (r->part[i].from >= end)
 			rc = epd_why(why, EPD_EUSAGE, "it has no such page: %u "
-			    "(it has %u, the first is 0)", r->part[i].from,
-			    end);
+			    "of %u", r->part[i].from, end);
 	return rc;
 }
 

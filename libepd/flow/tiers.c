@@ -234,6 +234,8 @@ static void
 ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 {
 	const uint64_t end = epd_store_tier_end(f->s, tier, f->left);
+	/* mooncake_store counts for itself. */
+	const uint64_t counts = tier == EPD_TIER_NVME;
 	struct epd_why why = { "" };
 	struct epd_lower *l;
 	long n;
@@ -245,9 +247,7 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 		f->want[i] = f->had[i] ? NULL : f->page[i];
 	n = epd_lower_ops(l)->get(l, f->lot, f->want, f->had, end, &why);
 	if (n < 0) {
-		/* mooncake_store has counted what failed. */
-		epd_count(f->s->metrics, EPD_M_TIER_ERRORS,
-		    tier == EPD_TIER_NVME);
+		epd_count(f->s->metrics, EPD_M_TIER_ERRORS, counts);
 		epd_log(&f->s->log, "op=restore tier=%s run=%016llx error=%s "
 		    "why=\"%s\"", epd_tier_name(tier),
 		    (unsigned long long)f->lot->run, epd_errlabel((int)n),
@@ -256,8 +256,10 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 	}
 	if (n > 0)
 		sum->tiers |= 1u << tier;
+	epd_count(f->s->metrics, EPD_M_TIER_HITS, counts * (uint64_t)n);
+	epd_count(f->s->metrics, EPD_M_TIER_MISSES, counts *
+	    (uint64_t)(f->left - n));
 	f->left -= n;
-	epd_count(f->s->metrics, EPD_M_TIER_HITS, (uint64_t)n);
 }
 
 /* Link it; that its bytes are those of the log was looked at as they came. */
@@ -298,10 +300,8 @@ bring(struct epd_store *s, const struct epd_workflow *w,
 	}
 	if (given && !lot->given)
 		epd_run_given(f.run);
-	if (rc == 0 && f.left) {
-		epd_count(s->metrics, EPD_M_TIER_MISSES, (uint64_t)f.left);
+	if (rc == 0 && f.left)
 		rc = EPD_ENOTHING;
-	}
 	if (rc == 0)
 		rc = publish(&f);
 	epd_run_close(f.run);

@@ -2,8 +2,8 @@
  * mooncake.c - which way the store is asked, when it is passed over, and what
  * is counted, whichever way that was.
  *
- * 1. A page that get was asked for and that is missing for another reason than
- *    that the store has no such object is counted, as an error or as corrupt.
+ * 1. Each page that get was asked for is one hit or one miss.  A miss that is
+ *    not for want of the object is an error or corrupt as well.
  * 2. A failure is the store's only if it refused, or had a page's whole time.
  * 3. has renews nothing: it asks the master's HTTP, in the one way that takes
  *    no lease.
@@ -218,6 +218,9 @@ mooncake_get(struct epd_lower *l, const struct epd_lot *lot,
 	if (!rc && asked)
 		came = e.m->way == MOONCAKE_NATIVE ?
 		    epd_native_get(&e, out, had) : epd_rest_get(&e, out, had);
+	epd_count(mooncake(l)->metrics, EPD_M_TIER_HITS, (uint64_t)came);
+	epd_count(mooncake(l)->metrics, EPD_M_TIER_MISSES,
+	    (uint64_t)(asked - came));
 	if (!rc && !e.answered)
 		rc = e.rc;
 	return rc ? rc : came;

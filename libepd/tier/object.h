@@ -6,7 +6,7 @@
  *	head (128) | payload
  *
  * The head has the page's name, layout, rows and sum, how the payload is packed, and
- * a sum of head and payload together.  Where a key is given that is keyed BLAKE2b:
+ * a seal: a sum of the head, or where a key is given a BLAKE2b of key, head and payload:
  * nobody without it can make an object that is taken.  FORMATS draws it.
  */
 #ifndef EPD_TIER_OBJECT_H

@@ -197,6 +197,11 @@ begin_ten() {
 @test "an image that one store has encoded the other reads" {
 	moon
 	features=mooncake_store settle
+	run --separate-stderr -2 in_net epd-encode "$pictures/008_0.jpg"
+	[[ $stderr == *tier.key_file* ]]
+	head -c 32 /dev/urandom | base64 >key
+	chmod 600 key
+	features=mooncake_store settle "key_file: $PWD/key"
 	one=$(in_net epd-encode "$pictures/008_0.jpg")
 	[ "$(count_keys)" -eq 2 ]
 	[ "$(count feature_mm_tier_put)" -eq 1 ]

@@ -66,7 +66,10 @@ base_below() {
 	local pack dir
 	do_prefill
 	do_prefill
-	epd-offload w2/s1
+	do_prefill
+	epd-offload w2/s1 w3/s1
+	find store/disk -type f -path '*/w/w3/*' >good
+	[ -s good ]
 	pack=$(find store/disk -type f -path '*/w/w2/*' | head -n 1)
 	dir=${pack%/w2/*}
 	cp "$pack" "${pack%/*}/0123456789abcdef"
@@ -84,6 +87,10 @@ then_below() {
 	do_below || return
 	[ "$(status_of w1/s1)" = ACTIVE ] || return
 	none "$(ls "$(cat bad)" 2>/dev/null)" || return
+	# What is whole stays, whatever the sweep met.
+	ls $(cat good) >/dev/null || return
+	[ "$(status_of w3/s1)" = OFFLOADED ] || return
+	says w3/s1 "$on" || return
 	none "$(find store/disk -name gone -o -name '0123*' -o -name folder)" ||
 		return
 	says w1/s1 "$on" && says w2/s1 "$on"

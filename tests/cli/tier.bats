@@ -454,8 +454,15 @@ odd() {
 	[ "$(status_of "$t")" = ACTIVE ]
 	epd-decode -q -n 1 "$t" >/dev/null
 	# gc holds it to a cap that was made smaller.
+	tier 'nvme_cap: 4194304'
+	for i in {1..6}; do
+		t=$(epd-prefill -q -w "x$i" -p "$(seq -s ' ' $i 90)")
+		epd-offload -q "$t"
+	done
+	[ "$(packs -printf '%b\n' | awk '{ n += $1 * 512 } END { print n }')" -gt 1048576 ]
 	tier 'nvme_cap: 1048576'
-	epd-state gc -j | jq -e '.nvme_evicted == 0'
+	epd-state gc -j | jq -e '.nvme_evicted > 0'
+	[ "$(packs -printf '%b\n' | awk '{ n += $1 * 512 } END { print n }')" -le 1048576 ]
 	epd-state check
 }
 

@@ -123,6 +123,7 @@ start(struct kit *k)
 
 	kit_begin(k, TINY);
 	strcpy(k->config.feature_store, "mooncake_store");
+	k->config.trust_peers = 1;
 	kit_open(k);
 	d->ops = &ops;
 	k->s->lower[EPD_TIER_MOONCAKE] = (struct epd_lower *)(void *)d;
@@ -315,7 +316,8 @@ TEST(rows_that_the_line_does_not_mean_are_a_miss)
 	kit_end(&k);
 }
 
-TEST(what_has_expired_is_a_miss)
+/* What goes soon is not put, and what is there stays till the store evicts it. */
+TEST(what_is_put_lasts)
 {
 	struct epd_clock_fake later = { .boot_ns = epd_clock_boot_ns() };
 	struct look l;
@@ -324,20 +326,33 @@ TEST(what_has_expired_is_a_miss)
 	forget();
 	start(&k);
 	k.s->config.feature_ttl_ms = 1000;
-	/* One that goes so soon is not put at all, unless that is asked for. */
 	l = look(&k);
 	CHECK_INT(shared.n, 0);
 	CHECK_INT(epd_feature_remove(k.s->features, &l.f.fp), 0);
 	free(l.buf);
 	k.s->config.feature_store_min_ttl_ms = 1000;
 	l = look(&k);
-	CHECK_INT(epd_feature_tier_get(k.s, &l.f, l.buf, NULL), 1);
-	later.wall_ms = epd_clock_wall_ms() + 1001;
+	CHECK_INT(shared.n, 2);
+	later.wall_ms = epd_clock_wall_ms() + 5000;
 	epd_clock_fake(&later);
-	CHECK_INT(epd_feature_tier_get(k.s, &l.f, l.buf, NULL), 0);
-	CHECK_INT(kit_count(&k, EPD_M_MM_EXPIRED), 1);
+	CHECK_INT(epd_feature_tier_get(k.s, &l.f, l.buf, NULL), 1);
 	epd_clock_fake(NULL);
 	free(l.buf);
+	kit_end(&k);
+}
+
+/* Rows prove nothing by themselves: whoever put them must be known, or believed. */
+TEST(nobody_is_believed_by_default)
+{
+	struct epd_encoded e;
+	struct kit k;
+
+	forget();
+	start(&k);
+	k.s->config.trust_peers = 0;
+	CHECK_INT(epd_flow_encode(k.se, SAMPLE, &e, kit_why(&k)), EPD_EUSAGE);
+	CHECK(strstr(k.why.text, "tier.key_file"));
+	CHECK_INT(shared.n, 0);
 	kit_end(&k);
 }
 
@@ -355,6 +370,7 @@ TEST(a_store_that_is_away_costs_an_encode)
 		CHECK_INT(kit_count(&k, EPD_M_ENCODE_COUNT), 1);
 		CHECK_INT(kit_count(&k, EPD_M_MM_TIER_MISS), 1);
 		CHECK_INT(kit_count(&k, EPD_M_MM_TIER_PUT), 0);
+		CHECK_INT(kit_count(&k, EPD_M_MM_TIER_PUT_FAILED), 1);
 		free(l.buf);
 		kit_end(&k);
 	}
@@ -369,6 +385,7 @@ TEST(a_store_that_is_not_configured_is_told)
 	forget();
 	kit_begin(&k, TINY);
 	strcpy(k.config.feature_store, "mooncake_store");
+	k.config.trust_peers = 1;
 	kit_open(&k);
 	CHECK_INT(epd_flow_encode(k.se, SAMPLE, &e, kit_why(&k)),
 	    EPD_EUNSUPPORTED);

@@ -1,4 +1,5 @@
 /* flow_rest.c - states that rest: offloaded, restored, gone on with. */
+#include "flow/tiers.h"
 #include "tests/unit/flow_rest.h"
 
 static const char text[] = "A state that is to rest for a while, with some pages to "
@@ -411,6 +412,66 @@ TEST(what_is_expected_comes_first)
 	CHECK(memory(&k));
 	CHECK_INT(rest_draw(&k, s, 1), 0);
 	CHECK_INT(counted(&k, EPD_M_PAGES_RECOMPUTED), 0);
+	kit_end(&k);
+}
+
+/* A tier that takes longer for a run than a lease lasts. */
+static struct slow {
+	struct kit *k;
+	const struct epd_lower_ops *real;
+	int asked, left_alone;
+} slow;
+
+static long
+slow_get(struct epd_lower *l, const struct epd_lot *lot, void *const *out,
+    uint8_t *had, uint64_t deadline_ns, struct epd_why *why)
+{
+	struct epd_workflow w;
+	struct epd_lease left;
+	struct epd_state st;
+
+	if (epd_workflow_open(&w, slow.k->s, "w1", 1, NULL))
+		return -1;
+	slow.asked++;
+	slow.left_alone += epd_shard_unfinished(w.shard, 0, &st, &left) == 0;
+	epd_workflow_close(&w);
+	epd_clock_sleep_ns(UINT64_C(150000000));
+	return slow.real->get(l, lot, out, had, deadline_ns, why);
+}
+
+TEST(a_long_move_keeps_its_lease)
+{
+	struct epd_lower_ops ops;
+	const struct epd_lower_ops **of;
+	struct epd_offloaded off;
+	struct epd_restored back;
+	struct epd_lower *l;
+	struct epd_prefilled p;
+	struct kit k;
+
+	rest_begin(&k);
+	k.config.lease_ms = 100;
+	kit_open(&k);
+	CHECK_INT(kit_say(&k, 0, "Some runs of pages.", NULL, &p), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(kit_say(&k, p.state, "And some more of them, to be "
+		    "moved one by one.", NULL, &p), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(epd_store_tier(k.s, EPD_TIER_NVME, &l, NULL), 0);
+	of = (const struct epd_lower_ops **)(void *)l;
+	slow = (struct slow){ .k = &k, .real = *of };
+	ops = **of;
+	ops.get = slow_get;
+	*of = &ops;
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_CPU, &off), 0);
+	CHECK(slow.asked >= 2);
+	CHECK_INT(slow.left_alone, 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	slow.asked = 0;
+	CHECK_INT(rest_restore(&k, p.state, &back), 0);
+	CHECK(slow.asked >= 2);
+	CHECK_INT(slow.left_alone, 0);
+	*of = slow.real;
 	kit_end(&k);
 }
 
