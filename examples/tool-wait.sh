@@ -41,7 +41,6 @@ before=$(computed)
 was=$(pages)
 full=$(memory)
 run epd-state wait --tool zoom --ttl 1m "$s"
-# To cpu, which is memory, it would rest as well, and free nothing.
 run epd-offload -v -t nvme "$s"
 sleep 0.3			# the tool at work
 epd-state ls -l "$agent"
