@@ -338,6 +338,7 @@ swept_json(struct cli *c, const struct epd_swept *s)
 	epd_jw_uint(&w, "nvme_evicted", s->disk.evicted);
 	epd_jw_uint(&w, "nvme_evicted_bytes", s->disk.evicted_bytes);
 	epd_jw_uint(&w, "nvme_folders", s->disk.folders);
+	epd_jw_uint(&w, "nvme_unseen", s->disk.unseen);
 	epd_jw_uint(&w, "nvme_folder_bytes", s->disk.folder_bytes);
 	epd_jw_uint(&w, "nvme_leftovers", s->disk.leftovers);
 	epd_jw_uint(&w, "nvme_leftover_bytes", s->disk.leftover_bytes);

@@ -215,6 +215,33 @@ out:
 	end();
 }
 
+/* Given in this workflow: whoever asks has it, and is told; another's is not there. */
+TEST(what_was_given_is_told_here_too)
+{
+	CHECK(!begin(6, 4096));
+	lot.lot.given = 1;
+	CHECK_INT(moon_put(tier, &lot, 5000), 0);
+	for (int asks = 0; asks < 2; asks++) {
+		lot.lot.given = asks;
+		CHECK_INT(moon_get(tier, &lot, 5000), 6);
+		CHECK_INT(lot.had[0], EPD_HAD_GIVEN);
+		CHECK_INT(lot.had[5], EPD_HAD_GIVEN);
+	}
+	CHECK_INT(COUNTED(CORRUPT), 0);
+	lot.lot.workflow = "another";
+	CHECK_INT(moon_get(tier, &lot, 5000), 0);
+	lot.lot.workflow = "w1";
+	lot.lot.given = 0;
+	CHECK_INT(moon_put(tier, &lot, 5000), 0);
+	lot.lot.given = 1;
+	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+	lot.lot.workflow = "another";
+	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+	CHECK_INT(lot.had[5], EPD_HAD);
+out:
+	end();
+}
+
 TEST(what_was_given_can_be_dropped_here_too)
 {
 	CHECK(!begin(6, 4096));
