@@ -169,6 +169,12 @@ decide(struct epd_errand *e)
 		    epd_mooncake_page_deadline(e), &why);
 	if (rc == -ENOMEM || rc == -ECANCELED)
 		return rc;
+	/* A master that is away now, and there is no other way: it may come. */
+	if (rc && rc != EPD_EUNSUPPORTED && !m->url) {
+		epd_mooncake_failed(m, &why);
+		epd_count(m->metrics, EPD_M_TIER_ERRORS, 1);
+		return epd_errand_failed(e, EPD_EPEER, "%s", why.text);
+	}
 	m->way = rc ? MOONCAKE_REST : MOONCAKE_NATIVE;
 	epd_log(&m->log, "op=tier tier=mooncake_store way=%s why=%s",
 	    rc ? "rest" : "library", rc ? why.text : "it reached the master");
@@ -300,7 +306,7 @@ mooncake_close(struct epd_lower *l)
 	epd_free(m->library);
 	epd_free(m->host);
 	if (m->key.p)
-		memset(m->key.p, 0, m->key.n);
+		explicit_bzero(m->key.p, m->key.n);
 	epd_buf_free(&m->key);
 	epd_buf_free(&m->object);
 	epd_free(m);

@@ -115,9 +115,9 @@ send(struct put *u)
 static void
 add(struct put *u, const void *p, size_t n)
 {
-	struct iovec *v = u->part + u->parts - 1;
+	struct iovec *v = u->parts ? u->part + u->parts - 1 : NULL;
 
-	if (u->parts && (const uint8_t *)v->iov_base + v->iov_len == p)
+	if (v && (const uint8_t *)v->iov_base + v->iov_len == p)
 		v->iov_len += n;
 	else
 		u->part[u->parts++] = (struct iovec){ (void *)(uintptr_t)p, n };
@@ -333,7 +333,7 @@ there(const struct put *u)
 	long n = 0, more;
 
 	if (fd < 0)
-		return fd == -ENOMEM ? fd : 0;
+		return epd_nvme_is_none(fd) ? 0 : fd;
 	for (long i = 0; i < lot->n; i++)
 		n += epd_pack_find(&p, lot, i) != NULL;
 	more = (long)p.n - n;

@@ -1,5 +1,6 @@
 /* tier_nvme - lots to a disk and back: what comes is what went, or it is a miss. */
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "tests/check.h"
 #include "tier/nvme_in.h"
@@ -502,6 +503,33 @@ TEST(kind24_has_touches_no_time_and_starves_nothing)
 	lots_free(&a);
 	lots_free(&b);
 	lots_free(&c);
+	disk_close(&d);
+}
+
+/* Out of files nobody knows what is there, and nothing is taken for absent. */
+TEST(what_cannot_be_opened_is_not_taken_for_absent)
+{
+	struct rlimit was, none;
+	struct lots a, b;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
+	lots_make(&a, &lots_small, "w1", 1, 0, 10, 16, 0);
+	lots_make(&b, &lots_small, "w1", 1, 0, 4, 16, 0);
+	CHECK_INT(disk_put(&d, &a), 0);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	CHECK_INT(disk_has(&d, &a), -EMFILE);
+	CHECK_INT(disk_put(&d, &b), -EMFILE);
+	setrlimit(RLIMIT_NOFILE, &was);
+	CHECK_INT(disk_has(&d, &a), 10);
+	/* What is there and is none is absent. */
+	CHECK_INT(disk_drop(&d, &a), 0);
+	CHECK_INT(disk_has(&d, &a), 0);
+	lots_free(&a);
+	lots_free(&b);
 	disk_close(&d);
 }
 
