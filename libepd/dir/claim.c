@@ -210,7 +210,10 @@ is_self(const struct epd_dir *d, const struct epd_node_info *n)
 	    !strcmp(n->name, d->o.self.name);
 }
 
-/* Two processes may call themselves the same: who lost it to the other lets it be. */
+/*
+ * Two processes may call themselves the same: who lost it to the other lets it be, and
+ * does not take it from him when he has no more use for it.
+ */
 static int
 is_rivals(struct epd_dir *d, const uint8_t workflow[16], uint64_t lease)
 {
@@ -310,22 +313,28 @@ int
 epd_etcd_disclaim(struct epd_dir *d, const uint8_t workflow[16],
     uint64_t deadline_ns, struct epd_why *why)
 {
-	struct epd_claim *c;
+	struct epd_claim *c, was = { .held = 0 };
+	uint64_t lease;
 	struct epd_ask a;
 	struct shard s;
 	int rc = 0;
 
 	pthread_mutex_lock(&d->lock);
+	lease = d->lease;
 	c = epd_claim_of(d, workflow, 0);
-	if (c)
+	if (c) {
+		was = *c;
 		c->held = 0;
+	}
 	pthread_mutex_unlock(&d->lock);
 	for (int i = 0; i < TRIES && !rc; i++) {
 		name_keys(&s, workflow);
 		rc = look(d, &s, deadline_ns, why);
 		if (rc)
 			return rc;
-		if (!s.owned || !is_self(d, &s.owner))
+		if (!s.owned || !is_self(d, &s.owner) ||
+		    (was.rival && s.lease == was.rival) ||
+		    (was.held && s.lease != lease))
 			return 0;
 		epd_ask_begin(&a, d);
 		epd_jw_begin(&a.w, "compare", '[');

@@ -122,6 +122,17 @@ epd_dir_is_away(struct epd_dir *d)
 	return away;
 }
 
+uint64_t
+epd_dir_lease(struct epd_dir *d)
+{
+	uint64_t lease;
+
+	pthread_mutex_lock(&d->lock);
+	lease = d->lease;
+	pthread_mutex_unlock(&d->lock);
+	return lease;
+}
+
 static int
 path_of(char path[EPD_ETCD_KEY], enum epd_hint_kind kind, const char *key,
     struct epd_why *why)
@@ -180,7 +191,6 @@ epd_dir_find(struct epd_dir *d, enum epd_hint_kind kind, const char *key,
 	if (n)
 		return n;
 	epd_count(d->o.metrics, EPD_M_DIR_LOOKUPS, 1);
-	epd_count(d->o.metrics, EPD_M_DIR_STALE, again != 0);
 	n = d->backend->find(d, path, again, out, max, deadline_ns, why);
 	epd_count(d->o.metrics, EPD_M_DIR_HITS, n > 0);
 	for (int i = 0; i < n; i++)

@@ -54,6 +54,8 @@ int epd_dir_open(struct epd_dir **out, const struct epd_dir_options *o,
 /* A node that stayed is gone with it, at once if etcd can be told in half a second. */
 void epd_dir_close(struct epd_dir *d);
 int epd_dir_is_away(struct epd_dir *d);	/* 1: local mode, for want of etcd */
+/* What is claimed stands by; 0: none now, or none is needed. */
+uint64_t epd_dir_lease(struct epd_dir *d);
 
 /*
  * Tell of something that lies at this node; put again, it is replaced if it differs.  Owner,

@@ -177,7 +177,6 @@ epd_etcd_tell(struct epd_dir *d, struct epd_told *t, uint64_t deadline_ns,
 	int gone, over, rc = 0;
 
 	pthread_mutex_lock(&d->lock);
-	t->busy = 1;
 	h = t->hint;
 	turn = t->turn;
 	gone = t->gone;

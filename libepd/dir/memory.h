@@ -13,7 +13,10 @@ int epd_told_remove(struct epd_dir *d, const char *path);	/* 0: it was not there
 /* This node's own: 1 or 0. */
 int epd_told_find(struct epd_dir *d, const char *path, struct epd_hint *out,
     int max);
-/* The queue of what etcd is to be told: into it, all into it, the first out of it. */
+/*
+ * The queue of what etcd is to be told: into it, all into it, the first out of it,
+ * which is busy till it was told.
+ */
 void epd_told_wait(struct epd_dir *d, struct epd_told *t);
 void epd_told_wait_all(struct epd_dir *d);
 struct epd_told *epd_told_next(struct epd_dir *d);

@@ -42,6 +42,7 @@ epd_told_next(struct epd_dir *d)
 	if (!d->first)
 		d->last = &d->first;
 	t->waiting = 0;
+	t->busy = 1;
 	return t;
 }
 

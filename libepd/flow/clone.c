@@ -64,15 +64,17 @@ epd_flow_clone(struct epd_store *s, const struct epd_clone_ask *ask,
 		    why);
 	if (rc == 0)
 		rc = epd_pair_clone(&p, &c, why);
+	leave_target(&p, s, rc < 0 && rc != EPD_EUNSURE);
+	epd_node_close(p.src.node);
+	epd_log(&s->log, "op=clone node=%s from=%s/s%u to=%s/s%u rc=%d",
+	    ask->address, ask->from.workflow, ask->from.state, p.dst.workflow,
+	    c.state, rc);
+	if (rc < 0)
+		return rc;
 	*out = (struct epd_cloned){ .state = c.state, .version = c.version,
 		.linked = p.moved.linked, .copied = p.moved.copied,
 		.missing = p.moved.missing, .bytes = p.moved.bytes,
 		.ns = epd_clock_boot_ns() - from };
 	memcpy(out->workflow, p.dst.workflow, sizeof out->workflow);
-	leave_target(&p, s, rc < 0 && rc != EPD_EUNSURE);
-	epd_node_close(p.src.node);
-	epd_log(&s->log, "op=clone node=%s from=%s/s%u to=%s/s%u rc=%d",
-	    ask->address, ask->from.workflow, ask->from.state, out->workflow,
-	    out->state, rc);
-	return rc;
+	return 0;
 }

@@ -79,7 +79,7 @@ pictures_lost(struct epd_store *s, const struct epd_workflow *w, uint32_t state)
 		for (uint32_t k = 0; rc == 0 && k < v.nimages; k++)
 			lost += epd_feature_is_there(s->features,
 			    &v.images[k].fp) == EPD_FEATURE_NONE &&
-			    epd_where_feature(s, &v.images[k].fp) < 0;
+			    epd_where_feature(s, &v.images[k].fp, 0) < 0;
 	}
 	epd_chain_free(&c);
 	return rc < 0 ? rc : lost;

@@ -316,7 +316,7 @@ epd_flow_rows(struct epd_session *s, const struct epd_feature *f, void *buf,
 		return rc < 0 ? rc : 0;
 	rc = again(s, f, NULL, buf, cap, why);
 	/* Neither rows nor picture are here: another node may have them. */
-	if (rc == EPD_ESUSPECT && epd_where_feature(s->store, &f->fp) == 0) {
+	if (rc == EPD_ESUSPECT && epd_where_feature(s->store, &f->fp, 0) == 0) {
 		rc = lookup(s, f, 0, buf, cap, why);
 		rc = rc > 0 ? 0 : rc < 0 ? rc : again(s, f, NULL, buf, cap, why);
 	}

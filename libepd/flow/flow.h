@@ -30,7 +30,7 @@
 #include "flow/rest.h"
 #include "flow/session.h"
 #include "flow/store.h"
-#include "flow/tell.h"
+#include "flow/hints.h"
 #include "flow/transfer.h"
 #include "flow/view.h"
 #include "flow/watch.h"

@@ -54,18 +54,17 @@ epd_where_leave(struct epd_store *s, struct epd_dir *d)
 		s->dir_left_ns = epd_clock_boot_ns() + LEFT_NS;
 }
 
-static uint64_t
-soon(const struct epd_store *s)
+uint64_t
+epd_where_soon(const struct epd_store *s)
 {
 	return epd_clock_boot_ns() + MS *
 	    (uint64_t)s->config.directory_timeout_ms;
 }
 
-/* A question has its own time-out; cut short by ours it would not show etcd away. */
-static uint64_t
-asked_by(const struct epd_store *s)
+uint64_t
+epd_where_asked_by(const struct epd_store *s)
 {
-	return soon(s) + MS * (uint64_t)s->config.directory_timeout_ms;
+	return epd_where_soon(s) + MS * (uint64_t)s->config.directory_timeout_ms;
 }
 
 struct named {
@@ -105,7 +104,7 @@ epd_where_node(struct epd_store *s, const char *text,
 	if (!(d = epd_store_dir(s)))
 		return epd_why(why, EPD_EUSAGE, "%.80s: no address, and no "
 		    "directory knows of nodes (directory.backend)", text);
-	rc = epd_dir_nodes(d, is_named, &x, asked_by(s), &said);
+	rc = epd_dir_nodes(d, is_named, &x, epd_where_asked_by(s), &said);
 	if (rc < 0)
 		return epd_why(why, rc, "%.80s: the directory cannot be asked "
 		    "for it: %.120s", text, said.text);
@@ -181,7 +180,7 @@ static uint64_t
 fetched_by(const struct hunt *h)
 {
 	const uint64_t bytes = (uint64_t)h->left * h->lot->shape.bytes;
-	const uint64_t end = soon(h->s) + MS * (bytes / SLOW_BYTES_MS);
+	const uint64_t end = epd_where_soon(h->s) + MS * (bytes / SLOW_BYTES_MS);
 
 	return end < h->end_ns ? end : h->end_ns;
 }
@@ -234,7 +233,7 @@ try_node(struct hunt *h, const char *address, const uint8_t uuid[16], int of)
 	if (!memcmp(uuid, h->s->uuid, 16))
 		return 0;
 	/* One that is gone is not waited for as long as pages may take. */
-	rc = epd_node_open(&n, h->s, address, soon(h->s), NULL);
+	rc = epd_node_open(&n, h->s, address, epd_where_soon(h->s), NULL);
 	if (rc == 0) {
 		rc = memcmp(epd_node_facts(n)->uuid, uuid, 16) ? EPD_ESTALE :
 		    ask_node(h, n, of);
@@ -247,23 +246,29 @@ try_node(struct hunt *h, const char *address, const uint8_t uuid[16], int of)
 	return h->came > had;
 }
 
-/* Who is said to have the last of those wanted, and so all before it. */
-static void
+/*
+ * Who is said to have the last of those wanted, and so all before it: 1 if it is
+ * somebody else.
+ */
+static int
 by_hints(struct hunt *h, struct epd_dir *d, int again)
 {
 	struct epd_hint hint[HINTS];
 	char key[2 * EPD_NAME + 1];
 	long last = h->lot->n - 1;
-	int n;
+	int n, others = 0;
 
 	while (last > 0 && (h->had[last] ||
 	    h->lot->entry[last].rows < h->lot->shape.tokens))
 		last--;
 	epd_hex_format(key, h->lot->entry[last].name.b, EPD_NAME);
 	n = epd_dir_find(d, EPD_HINT_PAGE, key, again, hint, HINTS,
-	    asked_by(h->s), NULL);
-	for (int i = 0; i < n && h->left; i++)
+	    epd_where_asked_by(h->s), NULL);
+	for (int i = 0; i < n && h->left; i++) {
+		others |= memcmp(hint[i].owner, h->s->uuid, 16) != 0;
 		(void)try_node(h, hint[i].address, hint[i].owner, 0);
+	}
+	return others;
 }
 
 /* What the root's note says of where the state was before, if it was elsewhere. */
@@ -316,7 +321,7 @@ by_owner(struct hunt *h, struct epd_dir *d)
 	uint64_t term;
 
 	if (*h->from && epd_dir_owner(d, h->origin, &node, &term,
-	    asked_by(h->s), NULL) == 1)
+	    epd_where_asked_by(h->s), NULL) == 1)
 		(void)try_node(h, node.address, node.uuid, 1);
 }
 
@@ -353,9 +358,9 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 		return 0;
 	for (long i = 0; i < lot->n; i++)
 		h.left += !had[i];
-	by_hints(&h, d, 0);
-	if (goes_on(&h, d))
-		by_hints(&h, d, 1);
+	/* Where nobody was named there is nothing that did not hold. */
+	if (by_hints(&h, d, 0) && goes_on(&h, d))
+		(void)by_hints(&h, d, 1);
 	if (goes_on(&h, d))
 		by_owner(&h, d);
 	epd_where_leave(s, d);

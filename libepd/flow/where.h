@@ -24,6 +24,13 @@ int epd_where_is_left(const struct epd_store *s);
 void epd_where_leave(struct epd_store *s, struct epd_dir *d);
 
 /*
+ * By when a peer is to be there, from now, and a question to the directory to be answered:
+ * that has its own time-out, and cut short by ours it would not show etcd away.
+ */
+uint64_t epd_where_soon(const struct epd_store *s);
+uint64_t epd_where_asked_by(const struct epd_store *s);
+
+/*
  * What a person wrote for a peer: an address as it is, "NODE" as the directory has it.
  * If another store answers at a node's address, epd_node_open fails by EPD_EPEER.
  * Fails: EPD_ENOTHING (no such node lives, as far as can be told), EPD_EUSAGE (neither, and
@@ -40,7 +47,11 @@ int epd_where_node(struct epd_store *s, const char *text,
 long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, void *const *out, uint8_t *had);
 
-/* A feature that is not here, from whoever is said to have it: 0, or EPD_ENOTHING. */
-int epd_where_feature(struct epd_store *s, const struct epd_name *fp);
+/*
+ * A feature that is not here, from whoever is said to have it: 0, or EPD_ENOTHING.
+ * end_ns: who asks for many has no more time for all of them; 0: as configured.
+ */
+int epd_where_feature(struct epd_store *s, const struct epd_name *fp,
+    uint64_t end_ns);
 
 #endif

@@ -7,7 +7,7 @@
  * 2. What a guest wrote and no hand-off named goes with it, and is bounded, of a party
  *    and in all (kept.c).
  * 3. A guest's open files are bounded, so that none is left without.
- * 4. Nothing is answered before a guest said whose it is.
+ * 4. Nothing is answered before a guest said whose it is, and he stays that one's.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -238,6 +238,8 @@ answer_node(struct epd_guest *g, struct epd_cur *c, struct epd_buf *answer,
 		return epd_why(why, rc, "a question that is none");
 	if (strcmp(tenant, g->s->tenant))
 		return epd_why(why, EPD_EMODEL, "it serves another tenant");
+	if (g->met && memcmp(g->party, party, sizeof party))
+		return epd_why(why, EPD_EUSAGE, "he was another's before");
 	g->met = 1;
 	memcpy(g->party, party, sizeof g->party);
 	memcpy(f.uuid, g->s->uuid, 16);

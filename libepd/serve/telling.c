@@ -1,11 +1,15 @@
 /*
  * telling.c - what a node tells the directory.
  *
- * 1. A workflow is looked at again when its log has gone on.  What was told of it then
- *    and is there no more is taken back.
+ * 1. A workflow is looked at again when its log has gone on: by its tip, and it is open
+ *    no longer than the look takes.  What was told of it then and is there no more is
+ *    taken back.
  * 2. All of it are hints: that one is late or missing costs a look elsewhere.
  * 3. A workflow whose log is another node's is left alone until the directory says
  *    that it is ours: then the log is told first, under the directory's term.
+ * 4. What is new is told before anything is claimed, since a claim waits for the
+ *    directory; and who claims looks again in between.  What is ours is not asked for
+ *    again while the lease stands that it was claimed under, and the log says no other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/stop.h"
+#include "base/thread.h"
 #include "serve/telling.h"
 
 #define MS UINT64_C(1000000)
@@ -34,11 +41,15 @@ struct keys {
 
 struct subject {				/* a workflow that is told of */
 	char name[EPD_WORKFLOW];
-	struct epd_workflow w;		/* to look at */
 	uint8_t uuid[16];
-	uint64_t lsn;			/* that was told */
+	uint64_t tip, lsn;		/* what its log's tip was, and its lsn, when it was told */
+	uint64_t term, given;		/* that the log has; that we were given */
 	uint64_t claim_ns;		/* when it is to be claimed again */
+	uint64_t lease;			/* that it was claimed under; 0: by none */
+	int named;			/* the log says that it is ours */
 	int ours, seen;
+	int known, begun;		/* it was looked at; and had a record */
+	int rc;				/* of the last look, to say it once */
 	struct keys told;		/* in order, each once */
 };
 
@@ -49,10 +60,28 @@ struct epd_telling {
 	struct subject *subject;
 	size_t n, cap;
 	pthread_t thread;
-	pthread_mutex_t lock;		/* of stop */
+	pthread_mutex_t lock;		/* of wake */
 	pthread_cond_t wake;
-	int stop;
+	_Atomic int stop;
+	int rc;				/* of looking for workflows */
 };
+
+static int
+is_stopping(void *arg)
+{
+	return ((struct epd_telling *)arg)->stop;
+}
+
+/* What goes wrong again and again is logged once. */
+static void
+say(struct epd_telling *t, const char *name, int *was, int rc,
+    const struct epd_why *why)
+{
+	if (rc < 0 && rc != *was && !epd_is_stopped())
+		epd_log(&t->s->log, "op=tell workflow=%s error=%s why=\"%s\"",
+		    name, epd_errlabel(rc), why->text);
+	*was = rc;
+}
 
 static uint64_t
 soon(void)
@@ -97,7 +126,7 @@ sort(struct keys *k)
 	k->n = n;
 }
 
-struct telling {
+struct round {
 	struct epd_telling *t;
 	struct keys now;
 };
@@ -105,7 +134,7 @@ struct telling {
 static int
 tell_hint(void *arg, const struct epd_hint *h)
 {
-	struct telling *x = arg;
+	struct round *x = arg;
 	int rc = note(&x->now, h->kind, h->key);
 
 	return rc < 0 ? rc : epd_dir_put(x->t->d, h, soon(), NULL);
@@ -125,16 +154,16 @@ take_back(struct epd_telling *t, const struct subject *f, const struct key *k)
 	(void)epd_dir_remove(t->d, k->kind, k->text, soon(), NULL);
 }
 
-static void
-tell(struct epd_telling *t, struct subject *f)
+static int
+tell(struct epd_telling *t, struct subject *f, const struct epd_workflow *w)
 {
-	struct telling x = { .t = t };
-	int rc = epd_shard_catch_up(f->w.shard, NULL);
-	const uint64_t lsn = rc < 0 ? 0 : epd_shard_lsn(f->w.shard);
+	struct round x = { .t = t };
+	const uint64_t lsn = epd_shard_lsn(w->shard);
+	int rc;
 
-	if (rc < 0 || lsn == f->lsn)
-		return;
-	rc = epd_flow_hints(t->s, &f->w, tell_hint, &x);
+	if (lsn == f->lsn)
+		return 0;
+	rc = epd_flow_hints(t->s, w, tell_hint, &x);
 	sort(&x.now);
 	for (size_t i = 0, at = 0, n = x.now.n; i < f->told.n; i++) {
 		const struct key *k = f->told.v + i;
@@ -156,6 +185,7 @@ tell(struct epd_telling *t, struct subject *f)
 	/* What could not be told is told at the next look. */
 	if (rc == 0)
 		f->lsn = lsn;
+	return rc;
 }
 
 /* ---- owning ---- */
@@ -171,6 +201,10 @@ take_over(struct epd_telling *t, struct subject *f, uint64_t term)
 		return rc;
 	rc = epd_shard_own(w.shard, t->s->node, term, &why);
 	epd_workflow_close(&w);
+	if (rc == 0) {
+		f->term = term;
+		f->named = 1;
+	}
 	epd_log(&t->s->log, "op=own workflow=%s term=%llu rc=%d", f->name,
 	    (unsigned long long)term, rc);
 	return rc;
@@ -179,18 +213,15 @@ take_over(struct epd_telling *t, struct subject *f, uint64_t term)
 static void
 claim(struct epd_telling *t, struct subject *f)
 {
+	const uint64_t lease = epd_dir_lease(t->d);
 	struct epd_why why = { "" };
-	uint64_t term = epd_shard_term(f->w.shard), given = 0;
-	const int named = !strcmp(epd_shard_owner(f->w.shard), t->s->node);
+	uint64_t given = 0;
 	int rc;
 
-	/* An empty one may be removed again by who makes it, unless it has a record. */
-	if (epd_clock_boot_ns() < f->claim_ns || !epd_shard_lsn(f->w.shard))
-		return;
 	f->claim_ns = epd_clock_boot_ns() + CLAIM_MS * MS;
-	rc = epd_dir_claim(t->d, f->uuid, named ? term : term + 1, &given,
-	    soon(), &why);
-	if (rc == 0 && (!named || given > term))
+	rc = epd_dir_claim(t->d, f->uuid, f->named ? f->term : f->term + 1,
+	    &given, soon(), &why);
+	if (rc == 0 && (!f->named || given > f->term))
 		rc = take_over(t, f, given);
 	if (f->ours && rc == EPD_ELOCKED && t->o.say) {
 		char text[300];
@@ -199,6 +230,39 @@ claim(struct epd_telling *t, struct subject *f)
 		t->o.say(t->o.arg, text);
 	}
 	f->ours = rc == 0;
+	f->given = given;
+	f->lease = rc == 0 && epd_dir_lease(t->d) == lease ? lease : 0;
+}
+
+/*
+ * It is to be claimed, or to be asked for again.  An empty one may be removed again by
+ * who makes it, unless it has a record.
+ */
+static int
+is_due(const struct subject *f, uint64_t lease)
+{
+	return f->begun && epd_clock_boot_ns() >= f->claim_ns &&
+	    !(f->ours && f->named && f->term == f->given && f->lease &&
+	    f->lease == lease);
+}
+
+/* Those that wait the longest first, till it is time to look again; one at least. */
+static void
+claim_some(struct epd_telling *t, uint64_t till_ns)
+{
+	struct subject *first;
+
+	do {
+		const uint64_t lease = epd_dir_lease(t->d);
+
+		first = NULL;
+		for (size_t i = 0; i < t->n; i++)
+			if (is_due(t->subject + i, lease) && (!first ||
+			    t->subject[i].claim_ns < first->claim_ns))
+				first = t->subject + i;
+		if (first)
+			claim(t, first);
+	} while (first && !t->stop && epd_clock_boot_ns() < till_ns);
 }
 
 /* ---- workflows ---- */
@@ -210,105 +274,161 @@ forget(struct epd_telling *t, struct subject *f)
 		take_back(t, f, f->told.v + i);
 	if (f->ours)
 		(void)epd_dir_disclaim(t->d, f->uuid, soon(), NULL);
-	epd_workflow_close(&f->w);
 	epd_free(f->told.v);
 	f->told = (struct keys){ NULL, 0, 0 };
 }
 
-/* One that was removed and begun anew has the name alone. */
-static int
-is_same(const struct epd_telling *t, const struct subject *f)
+/* What the tip of its log is (shard.h has the files); 0: it has none. */
+static uint64_t
+tip_of(const struct epd_telling *t, const char *name)
 {
-	struct stat was, is;
+	char path[EPD_WORKFLOW + 8];
+	uint8_t b[256];
+	ssize_t n;
+	int fd;
 
-	return fstat(f->w.dirfd, &was) == 0 && fstatat(t->s->workflows,
-	    f->name, &is, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    was.st_ino == is.st_ino && was.st_dev == is.st_dev;
+	snprintf(path, sizeof path, "%s/tip", name);
+	fd = epd_file_open(t->s->workflows, path, O_RDONLY | O_NONBLOCK, 0);
+	if (fd < 0)
+		return 0;
+	n = epd_file_pread(fd, b, sizeof b, 0);
+	close(fd);
+	return n > 0 ? epd_xxh3_64(b, (size_t)n) : 0;
+}
+
+static void
+look(struct epd_telling *t, struct subject *f)
+{
+	const uint64_t tip = tip_of(t, f->name);
+	struct epd_why why = { "" };
+	struct epd_workflow w;
+	uint8_t uuid[16];
+	int rc;
+
+	if (f->known && tip && tip == f->tip)
+		return;
+	rc = epd_workflow_open(&w, t->s, f->name, 1, &why);
+	if (rc < 0) {
+		/* One that has no record yet is nothing to speak of. */
+		say(t, f->name, &f->rc, rc == EPD_ENOTHING ? 0 : rc, &why);
+		return;
+	}
+	epd_shard_uuid(w.shard, uuid);
+	/* One that was removed and begun anew has the name alone. */
+	if (f->known && memcmp(uuid, f->uuid, sizeof uuid)) {
+		forget(t, f);
+		f->lsn = f->claim_ns = f->lease = 0;
+		f->ours = 0;
+	}
+	memcpy(f->uuid, uuid, sizeof uuid);
+	f->known = 1;
+	f->begun = epd_shard_lsn(w.shard) != 0;
+	f->term = epd_shard_term(w.shard);
+	f->named = !strcmp(epd_shard_owner(w.shard), t->s->node);
+	rc = tell(t, f, &w);
+	epd_workflow_close(&w);
+	f->tip = rc == 0 ? tip : 0;
+	epd_why(&why, rc, "%s", epd_strerror(rc));
+	say(t, f->name, &f->rc, rc, &why);
 }
 
 static int
-look(void *arg, const char *name)
+see(void *arg, const char *name)
 {
 	struct epd_telling *t = arg;
-	struct subject *f = NULL;
-	struct epd_workflow w;
+	struct subject *f;
 	void *p;
 
-	for (size_t i = 0; i < t->n && !f; i++)
-		if (!strcmp(t->subject[i].name, name))
-			f = t->subject + i;
-	if (f) {
-		f->seen = is_same(t, f);
-		return 0;
-	}
-	if (epd_workflow_open(&w, t->s, name, 1, NULL) < 0)
-		return 0;
-	if (!(p = epd_grow(t->subject, t->n, &t->cap, sizeof *t->subject))) {
-		epd_workflow_close(&w);
-		return 0;
-	}
+	for (size_t i = 0; i < t->n; i++)
+		if (!strcmp(t->subject[i].name, name)) {
+			t->subject[i].seen = 1;
+			return 0;
+		}
+	if (!(p = epd_grow(t->subject, t->n, &t->cap, sizeof *t->subject)))
+		return -ENOMEM;
 	t->subject = p;
 	f = t->subject + t->n++;
-	*f = (struct subject){ .w = w, .seen = 1 };
+	*f = (struct subject){ .seen = 1 };
 	snprintf(f->name, sizeof f->name, "%s", name);
-	epd_shard_uuid(w.shard, f->uuid);
 	return 0;
 }
 
 static void
-pass(struct epd_telling *t)
+look_at_all(struct epd_telling *t)
 {
+	struct epd_why why = { "" };
 	size_t n = 0;
+	int rc;
 
 	for (size_t i = 0; i < t->n; i++)
 		t->subject[i].seen = 0;
-	if (epd_workflow_each(t->s, look, t) < 0)
+	rc = epd_workflow_each(t->s, see, t);
+	epd_why(&why, rc, "%s", epd_strerror(rc));
+	say(t, "", &t->rc, rc, &why);
+	if (rc < 0)
 		return;
-	for (size_t i = 0; i < t->n; i++)
+	/* What is there first: of what is gone the directory is asked. */
+	for (size_t i = 0; i < t->n && !t->stop; i++)
+		if (t->subject[i].seen)
+			look(t, t->subject + i);
+	for (size_t i = 0; i < t->n && !t->stop; i++)
 		if (!t->subject[i].seen)
 			forget(t, t->subject + i);
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n && !t->stop; i++)
 		if (t->subject[i].seen)
 			t->subject[n++] = t->subject[i];
-	t->n = n;
-	for (size_t i = 0; i < t->n; i++) {
-		tell(t, t->subject + i);
-		claim(t, t->subject + i);
-	}
+	if (!t->stop)
+		t->n = n;
 }
 
 /* A big store is looked at less often: that takes a tenth of the time, or a second. */
 static uint64_t
-rest_ms(uint64_t from_ns)
+next_look(uint64_t from_ns)
 {
-	const uint64_t ms = 9 * ((epd_clock_boot_ns() - from_ns) / MS);
+	const uint64_t now = epd_clock_boot_ns(), ns = 9 * (now - from_ns);
 
-	return ms < TICK_MS ? TICK_MS : ms > REST_MS ? REST_MS : ms;
+	return now + (ns < TICK_MS * MS ? TICK_MS * MS :
+	    ns > REST_MS * MS ? REST_MS * MS : ns);
+}
+
+/* Till then, or till it is to stop. */
+static void
+rest(struct epd_telling *t, uint64_t till_ns)
+{
+	const uint64_t now = epd_clock_boot_ns();
+	struct timespec till;
+	uint64_t ns;
+
+	if (now >= till_ns)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &till);
+	ns = (uint64_t)till.tv_nsec + (till_ns - now);
+	till.tv_sec += (time_t)(ns / (1000 * MS));
+	till.tv_nsec = (long)(ns % (1000 * MS));
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop && pthread_cond_timedwait(&t->wake, &t->lock,
+	    &till) == 0)
+		;
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void *
 run(void *arg)
 {
 	struct epd_telling *t = arg;
-	struct timespec till;
-	uint64_t from, ms;
 
-	pthread_mutex_lock(&t->lock);
+	epd_stop_heed(is_stopping, t);
 	while (!t->stop) {
-		pthread_mutex_unlock(&t->lock);
-		from = epd_clock_boot_ns();
-		pass(t);
-		ms = rest_ms(from);
-		pthread_mutex_lock(&t->lock);
-		clock_gettime(CLOCK_MONOTONIC, &till);
-		till.tv_nsec += (long)(ms * MS);
-		till.tv_sec += till.tv_nsec / 1000000000;
-		till.tv_nsec %= 1000000000;
-		while (!t->stop && pthread_cond_timedwait(&t->wake, &t->lock,
-		    &till) == 0)
-			;
+		const uint64_t from = epd_clock_boot_ns();
+		uint64_t till;
+
+		look_at_all(t);
+		till = next_look(from);
+		if (!t->stop)
+			claim_some(t, till);
+		rest(t, till);
 	}
-	pthread_mutex_unlock(&t->lock);
+	epd_stop_heed(NULL, NULL);
 	return NULL;
 }
 
@@ -344,7 +464,7 @@ epd_telling_start(struct epd_telling **out, const struct epd_telling_options *o,
 	rc = epd_store_open(&t->s, &o->store, why);
 	if (rc == 0)
 		rc = open_dir(t, why);
-	if (rc == 0 && pthread_create(&t->thread, NULL, run, t))
+	if (rc == 0 && epd_thread_begin(&t->thread, run, t))
 		rc = epd_why(why, -EAGAIN, "no thread to be had");
 	if (rc == 0) {
 		*out = t;
@@ -368,10 +488,8 @@ epd_telling_stop(struct epd_telling *t)
 	pthread_cond_signal(&t->wake);
 	pthread_mutex_unlock(&t->lock);
 	pthread_join(t->thread, NULL);
-	for (size_t i = 0; i < t->n; i++) {
-		epd_workflow_close(&t->subject[i].w);
+	for (size_t i = 0; i < t->n; i++)
 		epd_free(t->subject[i].told.v);
-	}
 	epd_free(t->subject);
 	epd_dir_close(t->d);
 	epd_store_close(t->s);

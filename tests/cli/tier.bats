@@ -106,6 +106,16 @@ packs() {
 	[ "$(epd-state log -v w1 | grep -c died)" -eq 0 ]
 }
 
+@test "who rests in memory keeps his pages there, whoever shares them" {
+	begin
+	t=$(epd-fork -q "$s")
+	epd-offload -q -t cpu "$t"
+	epd-offload -j -t nvme "$s" | jq -e '.freed_bytes == 0 and .pages_shared > 0'
+	find memory -type f -path '*/w/w1/*' >was
+	[ -s was ]
+	epd-restore -j "$t" | jq -e '.pages_pinned == .pages and .pages_restored == 0'
+}
+
 @test "what is refused: a sentence, a status, and the state as it was" {
 	begin
 	check() {	# STATUS SENTENCE COMMAND...

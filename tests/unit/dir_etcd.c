@@ -628,14 +628,45 @@ TEST(two_that_call_themselves_the_same_settle)
 	CHECK_INT(had[0] + had[1], 1);
 	CHECK_INT(seat_count(&s[0], EPD_M_DIR_FENCED) +
 	    seat_count(&s[1], EPD_M_DIR_FENCED), 1);
-	/* When it is gone the other has it. */
+	/* What the loser has no more use for stays the winner's. */
 	rc = had[1];
+	CHECK_INT(epd_dir_disclaim(s[!rc].d, shard, in_ms(5000), &s[!rc].why),
+	    0);
+	CHECK_INT(epd_dir_claim(s[rc].d, shard, 1, &last, in_ms(5000),
+	    &s[rc].why), 0);
+	CHECK_INT(last, 2);
+	/* When it is gone the other has it. */
 	seat_close(&s[rc]);
 	while (epd_dir_claim(s[!rc].d, shard, 1, &term[!rc], in_ms(5000),
 	    &s[!rc].why) == EPD_ELOCKED)
 		epd_clock_sleep_ns(20 * MS);
 	CHECK_INT(term[!rc], 3);
 	seat_close(&s[!rc]);
+}
+
+/* Who was not told yet that another of his name took it does not take it back, either. */
+TEST(who_lost_it_unawares_disclaims_nothing)
+{
+	struct epd_node_info node;
+	uint64_t term[2] = { 0, 0 }, now = 0;
+	struct seat s[2];
+
+	for (int i = 0; i < 2; i++) {
+		seat_set(&s[i], 1, "unawares");
+		CHECK_INT(seat_open(&s[i]), 0);
+		CHECK_INT(epd_dir_claim(s[i].d, shard, 1, &term[i],
+		    in_ms(5000), &s[i].why), 0);
+	}
+	CHECK(term[1] > term[0]);
+	CHECK_INT(epd_dir_disclaim(s[0].d, shard, in_ms(5000), &s[0].why), 0);
+	CHECK_INT(epd_dir_owner(s[1].d, shard, &node, &now, in_ms(5000),
+	    &s[1].why), 1);
+	CHECK_INT(now, term[1]);
+	CHECK_INT(epd_dir_disclaim(s[1].d, shard, in_ms(5000), &s[1].why), 0);
+	CHECK_INT(epd_dir_owner(s[1].d, shard, &node, &now, in_ms(5000),
+	    &s[1].why), 0);
+	for (int i = 0; i < 2; i++)
+		seat_close(&s[i]);
 }
 
 /* A node is a store and a name: the name alone, or the store's UUID alone, is another. */

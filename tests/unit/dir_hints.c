@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "dir/answer.h"
+#include "dir/memory.h"
 #include "tests/check.h"
 #include "tests/unit/etcd.h"
 
@@ -130,7 +131,8 @@ TEST(who_has_it_the_youngest_first)
 	    in_ms(5000), &s[1].why), 2);
 	CHECK_INT(out[0].owner[0], 0x10);
 	CHECK_INT(out[1].owner[0], 0x12);
-	CHECK_INT(seat_count(&s[1], EPD_M_DIR_STALE), 1);
+	/* Whether they hold is known, and counted, by who tries them (wire_where). */
+	CHECK_INT(seat_count(&s[1], EPD_M_DIR_STALE), 0);
 	/* One's own alone is removed. */
 	CHECK_INT(epd_dir_remove(s[2].d, EPD_HINT_PAGE, h.key, in_ms(5000),
 	    &s[2].why), 0);
@@ -155,6 +157,30 @@ TEST(a_hint_with_a_lease_of_its_own)
 		CHECK_INT(find_till(&s, EPD_HINT_FEATURE, 6, 0, out, 2, 15000), 0);
 		seat_close(&s);
 	}
+}
+
+/* Who took it from the queue has it till it is told, whoever finds that it is over. */
+TEST(what_is_being_told_is_not_freed)
+{
+	struct epd_hint out[1], h = hint_of(EPD_HINT_PAGE, 6);
+	struct epd_dir d = { .closing = 0 };
+	struct epd_told *t;
+
+	d.last = &d.first;
+	h.lease_ms = 1;
+	CHECK_INT(epd_told_put(&d, "page/x", &h), 1);
+	epd_told_wait(&d, (struct epd_told *)(void *)epd_map_get(&d.told,
+	    "page/x"));
+	t = epd_told_next(&d);
+	CHECK(t != NULL);
+	CHECK(!d.first);
+	epd_clock_sleep_ns(5 * MS);
+	CHECK_INT(epd_told_find(&d, "page/x", out, 1), 0);
+	CHECK_INT(d.told.n, 1);
+	t->busy = 0;
+	CHECK_INT(epd_told_find(&d, "page/x", out, 1), 0);
+	CHECK_INT(d.told.n, 0);
+	epd_map_clear(&d.told);
 }
 
 TEST(who_serves_nobody_tells_nobody)

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/lock.h"
-#include "flow/tell.h"
+#include "flow/hints.h"
 #include "tests/unit/flow_rest.h"
 
 static const char text[] = "A state that is to rest for a while, with some pages to "

@@ -383,8 +383,8 @@ TEST(kind34_torn_packs)
 	kit_end(&k);
 }
 
-/* What rests in memory keeps no page there that one who goes lower has put lower. */
-TEST(who_rests_in_memory_is_not_in_the_way)
+/* Who shares with him and goes lower takes nothing from memory; once he does it goes. */
+TEST(who_rests_in_memory_keeps_his_pages_there)
 {
 	struct epd_offloaded off;
 	struct epd_forked f;
@@ -392,16 +392,19 @@ TEST(who_rests_in_memory_is_not_in_the_way)
 	uint32_t s = begin_new(&k), id;
 	const struct epd_fork_request ask = { .from = kit_ref(s),
 		.branches = 1, .ids = &id, .reason = "test" };
-	uint64_t was = rest_hash(&k, s);
+	uint64_t was = rest_hash(&k, s), was_there;
 
 	CHECK_INT(epd_flow_fork(k.s, &ask, &f, kit_why(&k)), 0);
 	CHECK_INT(rest_offload(&k, id, EPD_TIER_NVME, &off), 0);
 	CHECK_INT(off.freed, 0);
 	CHECK_INT(rest_draw(&k, id, 0), 0);
 	CHECK_INT(rest_offload(&k, s, EPD_TIER_CPU, &off), 0);
-	CHECK(memory(&k));
+	was_there = memory(&k);
 	CHECK_INT(rest_offload(&k, id, EPD_TIER_NVME, &off), 0);
-	CHECK(off.freed);
+	CHECK_INT(off.freed, 0);
+	CHECK(off.shared);
+	CHECK_INT(memory(&k), was_there);
+	CHECK_INT(rest_offload(&k, s, EPD_TIER_NVME, &off), 0);
 	CHECK_INT(memory(&k), 0);
 	CHECK_INT(rest_draw(&k, s, 0), 0);
 	CHECK_INT(rest_hash(&k, s), was);

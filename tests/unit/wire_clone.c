@@ -124,9 +124,11 @@ TEST(what_is_refused_leaves_nothing)
 		{ "theirs", 0, EPD_ENOSTATE }, { "..", 0, EPD_ENOTHING },
 		{ "empty", 0, EPD_ENOSTATE },
 	};
-	struct epd_cloned out;
+	struct epd_cloned out, was;
 	struct epd_workflow w;
 
+	memset(&out, 0x5a, sizeof out);
+	was = out;
 	begin(NULL);
 	depot_workflow(&t.far, "empty", &w);
 	epd_workflow_close(&w);
@@ -142,6 +144,7 @@ TEST(what_is_refused_leaves_nothing)
 			printf("# %s@%u: %s\n", refused[i].workflow,
 			    refused[i].version, t.here.why.text);
 		CHECK_INT(rc, refused[i].rc);
+		CHECK(!memcmp(&out, &was, sizeof out));
 		CHECK_INT(workflows(&t.here), 0);
 	}
 	end();

@@ -938,6 +938,31 @@ TEST(nothing_before_who_asks)
 	DOWN();
 }
 
+/* What is granted is granted to a party: who has met is of that one till he goes. */
+TEST(whose_he_is_stays)
+{
+	struct epd_buf q = {0}, other = {0};
+	uint8_t party[16];
+	struct guest g;
+
+	up();
+	guest_begin(&g, &m, 1);
+	memcpy(party, g.g->party, sizeof party);
+	epd_ask_node_pack(&q, "", party);
+	CHECK_INT(guest_ask(&g, EPD_ASK_NODE, epd_span(q.p, q.n)), 0);
+	party[15] ^= 1;
+	epd_ask_node_pack(&other, "", party);
+	CHECK_INT(guest_ask(&g, EPD_ASK_NODE, epd_span(other.p, other.n)),
+	    EPD_EUSAGE);
+	party[15] ^= 1;
+	CHECK(!memcmp(party, g.g->party, sizeof party));
+	CHECK_INT(guest_ask(&g, EPD_ASK_HAVE, epd_span("\0\0\0\0", 4)), 0);
+	guest_end(&g);
+	epd_buf_free(&q);
+	epd_buf_free(&other);
+	DOWN();
+}
+
 /* At whatever point it vanishes, all it had is given back. */
 TEST(one_that_vanishes)
 {

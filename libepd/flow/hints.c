@@ -1,20 +1,52 @@
-/* tell.c - hints of a workflow, state by state. */
+/* hints.c - hints of a workflow, state by state. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "flow/book.h"
-#include "flow/packs.h"
-#include "flow/tell.h"
+#include "flow/hints.h"
 #include "flow/tiers.h"
+#include "page/page.h"
 
 struct tell {
 	struct epd_store *s;
 	const struct epd_workflow *w;
 	int (*fn)(void *arg, const struct epd_hint *h);
 	void *arg;
-	struct epd_run_ids memory, disk;	/* runs that others can have from here */
 	uint64_t sum;			/* of what the state's last page is called */
 };
+
+/* What says that there is none, as against what says nothing. */
+static int
+is_none(int rc)
+{
+	return rc == -ENOENT || rc == EPD_ECORRUPT || rc == EPD_EKIND;
+}
+
+/* 1: others may have it from here: it is in memory or on the disk, and our own. */
+static int
+is_ours(const struct tell *x, uint64_t run)
+{
+	struct epd_memory *disk = epd_store_disk(x->s, 0);
+	struct epd_page_entry *e = NULL;
+	struct epd_run_shape shape;
+	struct epd_run *r;
+	int given = 0, rc = -ENOENT;
+	long n;
+
+	if (x->w->runs >= 0)
+		rc = epd_run_table(&r, x->w->runs, run, &shape, NULL);
+	if (rc == 0) {
+		given = epd_run_is_given(r);
+		epd_run_close(r);
+	} else if (is_none(rc) && disk) {
+		rc = epd_nvme_table(disk, x->w->name, run, &shape, &e, &n,
+		    &given);
+		epd_free(e);
+	}
+	return rc == 0 ? !given : is_none(rc) ? 0 : rc;
+}
 
 static int
 tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
@@ -23,15 +55,18 @@ tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	struct tell *x = arg;
 	struct epd_hint h = { .kind = EPD_HINT_PAGE };
 	long i = lot->n - 1;
+	int rc;
 
 	(void)first;
 	(void)why;
 	x->sum = epd_xxh3_64(lot->entry[i].name.b, EPD_NAME);
 	while (i >= 0 && lot->entry[i].rows < lot->shape.tokens)
 		i--;
-	if (i < 0 || lot->given || (!epd_run_ids_has(&x->memory, lot->run) &&
-	    !epd_run_ids_has(&x->disk, lot->run)))
+	if (i < 0 || lot->given)
 		return 0;
+	rc = is_ours(x, lot->run);
+	if (rc <= 0)
+		return rc;
 	epd_hex_format(h.key, lot->entry[i].name.b, EPD_NAME);
 	h.checksum = lot->entry[i].sum;
 	return x->fn(x->arg, &h);
@@ -100,15 +135,11 @@ epd_flow_hints(struct epd_store *s, const struct epd_workflow *w,
 {
 	struct tell x = { .s = s, .w = w, .fn = fn, .arg = arg };
 	struct epd_state st;
-	int rc = w->runs < 0 ? 0 : epd_run_ids_list(&x.memory, w->runs);
+	int rc = 0;
 
-	if (rc == 0)
-		rc = epd_packs_list(&x.disk, s, w->name);
 	for (uint32_t id = 0; rc == 0 &&
 	    epd_shard_next(w->shard, id, &st) == 0; id = st.id)
 		if (!strcmp(st.tenant, s->tenant))
 			rc = tell_state(&x, &st);
-	epd_run_ids_free(&x.memory);
-	epd_run_ids_free(&x.disk);
 	return rc;
 }
