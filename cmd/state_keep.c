@@ -139,8 +139,11 @@ s_of(uint64_t n)
 
 /* The seven invariants, and what each was proven on. */
 static void
-explain(struct cli *c, const struct epd_proof *p, int quick)
+explain(struct cli *c, const struct epd_config *set, const struct epd_proof *p,
+    int quick)
 {
+	const int more = *set->tier_mooncake_url || *set->tier_mooncake_master;
+
 	cli_say(c, "1 sealed pages: %llu page%s in %llu run%s, each with the "
 	    "bytes and the name that the log has of it", LLU(p->pages),
 	    s_of(p->pages), LLU(p->runs), s_of(p->runs));
@@ -158,8 +161,10 @@ explain(struct cli *c, const struct epd_proof *p, int quick)
 	    "most, in %llu record%s", LLU(p->records), s_of(p->records));
 	cli_say(c, "5 snapshots: those records give the tables, and every "
 	    "state's pages follow one another");
-	cli_say(c, "6 fall-back: %llu page%s not in memory, to be had from a "
-	    "tier or computed again on use", LLU(p->missing), s_of(p->missing));
+	cli_say(c, "6 fall-back: %llu page%s not in memory: %llu in nvme, %llu "
+	    "%sto be computed again on use", LLU(p->missing),
+	    s_of(p->missing), LLU(p->below), LLU(p->missing - p->below),
+	    more ? "in mooncake_store or " : "");
 	if (p->lost)
 		cli_say(c, "  %llu page%s that a lower tier was to have and has "
 		    "not", LLU(p->lost), s_of(p->lost));
@@ -179,6 +184,7 @@ proof_json(struct epd_jw *w, const struct epd_proof *p)
 	epd_jw_uint(w, "runs", p->runs);
 	epd_jw_uint(w, "pages", p->pages);
 	epd_jw_uint(w, "pages_missing", p->missing);
+	epd_jw_uint(w, "pages_nvme", p->below);
 	epd_jw_uint(w, "nvme_runs", p->packs);
 	epd_jw_uint(w, "nvme_pages", p->packed);
 	epd_jw_uint(w, "pages_lost", p->lost);
@@ -195,7 +201,7 @@ verdict(struct checker *x, int faults, const struct epd_proof *proof)
 	struct epd_jw w;
 
 	if (c->verbose) {
-		explain(c, proof, x->a->quick);
+		explain(c, &x->a->store->config, proof, x->a->quick);
 		cli_say(c, "%s: %d fault%s", what, faults,
 		    faults == 1 ? "" : "s");
 	}

@@ -178,10 +178,11 @@ check_node(struct check *c, struct epd_workflow *w,
 
 struct missing {
 	const struct epd_book *b;
-	uint64_t pages;
+	struct epd_run_ids packs;
+	uint64_t pages, below;
 };
 
-/* Pages that no run in memory has. */
+/* Pages that no run in memory has, and those of them that lie in nvme. */
 static int
 count_missing(void *arg, const struct epd_version *v)
 {
@@ -189,9 +190,14 @@ count_missing(void *arg, const struct epd_version *v)
 	uint32_t done = 0;
 
 	for (uint32_t i = 0; done < v->npages; i++) {
-		if (!epd_book_run(m->b, epd_version_run(v, i)))
-			m->pages += epd_version_pages(v, i);
-		done += epd_version_pages(v, i);
+		const uint64_t run = epd_version_run(v, i);
+		const uint32_t n = epd_version_pages(v, i);
+
+		if (!epd_book_run(m->b, run)) {
+			m->pages += n;
+			m->below += epd_run_ids_has(&m->packs, run) ? n : 0;
+		}
+		done += n;
 	}
 	return 0;
 }
@@ -206,6 +212,8 @@ check_runs(struct check *c, struct epd_workflow *w)
 	char *seen = NULL;
 	int rc = epd_book_open(&b, w, NULL, c->why);
 
+	if (rc == 0)
+		rc = epd_packs_list(&m.packs, c->s, w->name);
 	if (rc == 0 && !(seen = epd_calloc(b.nruns + 1, 1)))
 		rc = -ENOMEM;
 	while (rc == 0 && (rc = epd_shard_outline_next(w->shard, o.node,
@@ -224,6 +232,8 @@ check_runs(struct check *c, struct epd_workflow *w)
 	if (rc == -ENOENT)
 		rc = epd_needed_runs(w->shard, count_missing, &m);
 	c->proof.missing += m.pages;
+	c->proof.below += m.below;
+	epd_run_ids_free(&m.packs);
 	epd_free(seen);
 	epd_book_close(&b);
 	return rc;

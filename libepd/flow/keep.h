@@ -14,6 +14,7 @@
 struct epd_proof {
 	uint64_t records, states, versions, nodes, leases, handoffs;
 	uint64_t runs, pages, missing;	/* in memory and read; not in memory */
+	uint64_t below;			/* of those missing: said to lie in nvme */
 	uint64_t packs, packed;		/* runs and pages in nvme that were looked at */
 	uint64_t lost;			/* pages that a tier was to have, and has not */
 	uint64_t litter, foreign;

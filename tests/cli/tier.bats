@@ -318,9 +318,12 @@ odd() {
 	at=$(packs | head -n 1 | xargs stat -c %X)
 	run --separate-stderr -0 epd-state check -v
 	[[ $stderr == *"in $runs packs in nvme"* ]]
+	[[ $stderr =~ 'not in memory: '([0-9]+)' in nvme, 0 to be computed again' ]]
+	[ "${BASH_REMATCH[1]}" -gt 3 ]
 	[ "$(packs | head -n 1 | xargs stat -c %X)" = "$at" ]
 	epd-state check -j | tail -n 1 | jq -e --argjson runs "$runs" '
-		.nvme_runs == $runs and .nvme_pages > 3 and .pages_lost == 0 and .litter == 0'
+		.nvme_runs == $runs and .nvme_pages > 3 and .pages_lost == 0 and .litter == 0
+		and .pages_missing == .pages_nvme and .pages_nvme > 3'
 	p=$(packs | head -n 1)
 	chmod 600 "$p"
 	cp "$p" kept

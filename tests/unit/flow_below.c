@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/lock.h"
+#include "flow/hints.h"
 #include "tests/unit/flow_rest.h"
 
 static const char text[] = "A state that is to rest for a while, with some pages to "
@@ -268,6 +269,52 @@ TEST(who_died_over_a_state_is_told)
 	CHECK_INT(rest_restore(&k, id, &back), 0);
 	CHECK_INT(rest_hash(&k, id), was);
 	CHECK_INT(kit_check(&k), 0);
+	kit_end(&k);
+}
+
+static int
+count_page(void *arg, const struct epd_hint *h)
+{
+	*(int *)arg += h->kind == EPD_HINT_PAGE;
+	return 0;
+}
+
+/* Hints of pages that the directory would be told. */
+static int
+hints(struct kit *k)
+{
+	struct epd_workflow w;
+	int n = 0;
+
+	if (epd_workflow_open(&w, k->s, "w1", 1, kit_why(k)) < 0)
+		golden_die("w1", k->why.text);
+	if (epd_flow_hints(k->s, &w, count_page, &n) < 0)
+		n = -1;
+	epd_workflow_close(&w);
+	return n;
+}
+
+TEST(what_is_nowhere_here_is_not_told_of)
+{
+	struct epd_restored back;
+	struct kit k;
+	uint64_t was;
+	uint32_t id = begin(&k, &was);
+	char name[64];
+	int dir = packs(&k, name), n = hints(&k);
+
+	CHECK(n > 0);
+	CHECK_INT(scratch_count(dir, "."), 2);
+	CHECK_INT(unlinkat(dir, name, 0), 0);
+	close(dir);
+	dir = packs(&k, name);
+	CHECK_INT(unlinkat(dir, name, 0), 0);
+	CHECK_INT(hints(&k), 0);
+	CHECK_INT(rest_restore(&k, id, &back), 0);
+	CHECK_INT(hints(&k), 0);
+	CHECK_INT(rest_draw(&k, id, 0), 0);
+	CHECK_INT(hints(&k), n);
+	close(dir);
 	kit_end(&k);
 }
 
