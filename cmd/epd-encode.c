@@ -103,6 +103,19 @@ print(struct cli *c, const char *operand, const struct epd_encoded *e,
 	epd_buf_free(&b);
 }
 
+static void
+not_sent(struct encode *x, const struct sent *s, int rc,
+    const struct epd_why *why)
+{
+	char hex[2 * EPD_NAME + 1];
+	struct epd_why said = {0};
+
+	epd_hex_format(hex, s->e.fp.b, EPD_NAME);
+	epd_why(&said, rc, "kept here as f:%.16s, and not sent to %.60s: %s",
+	    hex, x->to, why->text);
+	cli_fail(&x->cli, s->operand, rc, &said);
+}
+
 /* The oldest on its way; it is waited for until then. */
 static int
 arrived(struct encode *x, uint64_t deadline_ns)
@@ -115,7 +128,7 @@ arrived(struct encode *x, uint64_t deadline_ns)
 	if (rc == EPD_ETIMEOUT && !deadline_ns)
 		return 0;
 	if (rc < 0)
-		cli_fail(&x->cli, s->operand, rc, &why);
+		not_sent(x, s, rc, &why);
 	else
 		print(&x->cli, s->operand, &s->e, &r.moved);
 	epd_transfer_free(s->transfer);

@@ -89,7 +89,7 @@ VERB(check, "check", "[-jqv] [--quick] [WORKFLOW ... | -]",
 	"read no pages" },);
 VERB_OF_ALL(gc, "gc", "[-jv]",
     "Reclaim what nobody needs: expired states and features, orphaned pages, "
-    "leftovers of processes that died, folders of tiers whose store is gone.",);
+    "leftovers of processes that died, memory folders whose store is gone.",);
 VERB_OF_ALL(metrics, "metrics", "[-j] [--reset]",
     "Show counters and gauges as Prometheus text.",
     { RESET, "reset", NULL, "set the counters to zero instead" },);

@@ -158,8 +158,8 @@ explain(struct cli *c, const struct epd_proof *p, int quick)
 	    "most, in %llu record%s", LLU(p->records), s_of(p->records));
 	cli_say(c, "5 snapshots: those records give the tables, and every "
 	    "state's pages follow one another");
-	cli_say(c, "6 fall-back: %llu page%s not in memory, to be computed "
-	    "again on use", LLU(p->missing), s_of(p->missing));
+	cli_say(c, "6 fall-back: %llu page%s not in memory, to be had from a "
+	    "tier or computed again on use", LLU(p->missing), s_of(p->missing));
 	if (p->lost)
 		cli_say(c, "  %llu page%s that a lower tier was to have and has "
 		    "not", LLU(p->lost), s_of(p->lost));
@@ -332,6 +332,7 @@ swept_json(struct cli *c, const struct epd_swept *s)
 	epd_jw_uint(&w, "nvme_evicted", s->disk.evicted);
 	epd_jw_uint(&w, "nvme_evicted_bytes", s->disk.evicted_bytes);
 	epd_jw_uint(&w, "nvme_folders", s->disk.folders);
+	epd_jw_uint(&w, "nvme_unseen", s->disk.unseen);
 	epd_jw_uint(&w, "nvme_folder_bytes", s->disk.folder_bytes);
 	epd_jw_uint(&w, "nvme_leftovers", s->disk.leftovers);
 	epd_jw_uint(&w, "nvme_leftover_bytes", s->disk.leftover_bytes);

@@ -105,9 +105,18 @@ epd_ahead_end(struct epd_ahead *a)
 
 struct expected {
 	struct epd_store *s;
-	uint64_t soon_ms;		/* wall clock: expected by then */
+	uint64_t now_ms;		/* wall clock */
 	int n;
 };
+
+struct fetch {
+	struct epd_store *s;
+	const struct epd_workflow *w;
+	uint64_t *came;			/* runs */
+};
+
+/* A tool that is as late as that is waited for no longer. */
+enum { EARLY_MS = 1000, LATE_MS = 60000 };
 
 /* There is room for more without anything having to go. */
 static int
@@ -117,6 +126,32 @@ is_room(struct epd_store *s)
 
 	return epd_memory_used(s->memory, &used) == 0 && (double)used <
 	    s->config.tier_low_water * (double)epd_memory_cap(s->memory);
+}
+
+int
+epd_is_expected(const struct epd_state *st, uint64_t now_ms)
+{
+	const uint64_t till = st->wait_deadline_ms;
+
+	return *st->tool && till && till <= now_ms + EARLY_MS &&
+	    now_ms < till + LATE_MS;
+}
+
+/* What is in memory is left as it is; *came is set if something came. */
+static int
+fetch(void *arg, const struct epd_lot *lot, uint32_t first, struct epd_why *why)
+{
+	const struct fetch *x = arg;
+	struct epd_fill f = { 0 };
+	int rc;
+
+	(void)first;
+	if (epd_run_is_in(x->w->runs, lot->run))
+		return 0;
+	rc = epd_fill_run(x->s, x->w, lot, &f, why);
+	epd_count(x->s->metrics, EPD_M_PREFETCHED, f.runs);
+	*x->came += f.runs;
+	return rc == EPD_ENOTHING ? 0 : rc;
 }
 
 static int
@@ -132,12 +167,14 @@ expect(void *arg, const char *name)
 		return 0;
 	for (uint32_t id = 0; epd_shard_next(w.shard, id, &st) == 0;
 	    id = st.id) {
-		if (!*st.tool || !st.wait_deadline_ms ||
-		    st.wait_deadline_ms > x->soon_ms || !is_room(x->s) ||
+		uint64_t came = 0;
+		struct fetch f = { x->s, &w, &came };
+
+		if (!epd_is_expected(&st, x->now_ms) || !is_room(x->s) ||
 		    strcmp(st.tenant, x->s->tenant))
 			continue;
-		if (epd_rest_fill(&w, st.id, 0) == 0)
-			x->n++;
+		(void)epd_lots_of(&w, st.id, 0, 0, fetch, &f, NULL);
+		x->n += came > 0;
 	}
 	epd_workflow_close(&w);
 	return 0;
@@ -146,9 +183,7 @@ expect(void *arg, const char *name)
 int
 epd_flow_expected(struct epd_store *s)
 {
-	enum { EARLY_MS = 1000 };
-	struct expected x = { .s = s,
-		.soon_ms = epd_clock_wall_ms() + EARLY_MS };
+	struct expected x = { .s = s, .now_ms = epd_clock_wall_ms() };
 	int rc = epd_workflow_each(s, expect, &x);
 
 	return rc < 0 ? rc : x.n;

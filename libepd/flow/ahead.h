@@ -22,7 +22,15 @@ struct epd_ahead *epd_ahead_begin(struct epd_store *s,
 /* Wait for it: what it is at is ended, nothing more is begun. */
 void epd_ahead_end(struct epd_ahead *a);
 
-/* Of all workflows those that are expected, brought back: how many, or -errno. */
+/*
+ * Whether it waits for a tool whose time is over in a second, or was within the last
+ * minute: a result that is later than that is not waited for.
+ */
+int epd_is_expected(const struct epd_state *st, uint64_t now_ms);
+/*
+ * Of all workflows those that are expected, brought back: how many had something that
+ * was not in memory, or -errno.
+ */
 int epd_flow_expected(struct epd_store *s);
 
 #endif

@@ -1,5 +1,6 @@
 /* below.c - the tier on the disk, told of and swept. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -176,20 +177,32 @@ leftovers(void *arg, const char *workflow)
 	return 0;
 }
 
-/* Of stores that are gone; the folder in the store itself is nobody else's. */
+static void
+unseen(void *arg, const char *name)
+{
+	const struct epd_sweep *g = arg;
+	const struct epd_listener *l = &g->s->listener;
+	char text[PATH_MAX + 160];
+
+	g->out->disk.unseen++;
+	if (!l->fn)
+		return;
+	snprintf(text, sizeof text, "%s/%s stays: its store is not seen from "
+	    "here; if it is gone for good: rm -r %s/%s",
+	    g->s->config.tier_nvme_dir, name, g->s->config.tier_nvme_dir, name);
+	l->fn(l->arg, text);
+}
+
+/*
+ * Other stores' folders are theirs: one that is not seen may be another container's, or
+ * not mounted for the moment.  The folder in the store itself is nobody else's.
+ */
 static void
 others(struct epd_sweep *g)
 {
-	struct epd_swept_disk *out = &g->out->disk;
-	uint64_t bytes = 0;
-	int lost = 0, rc;
-
-	if (!*g->s->config.tier_nvme_dir)
-		return;
-	rc = epd_memory_sweep(g->s->config.tier_nvme_dir, &bytes, &lost);
-	epd_sweep_step(g, "nvme folders of other stores", rc < 0 ? rc : lost);
-	out->folders += rc > 0 ? (uint64_t)rc : 0;
-	out->folder_bytes += bytes;
+	if (*g->s->config.tier_nvme_dir)
+		epd_sweep_step(g, "nvme folders of other stores",
+		    epd_memory_unseen(g->s->config.tier_nvme_dir, unseen, g));
 }
 
 void

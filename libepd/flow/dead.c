@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "flow/book.h"
 #include "flow/sweep.h"
 #include "flow/where.h"
@@ -66,10 +67,12 @@ end_unfinished(struct epd_sweep *g, struct epd_workflow *w,
 	return rc < 0 ? rc : 0;
 }
 
-/* How many of its pictures are to be had nowhere; -errno. */
+/* How many of its pictures are to be had nowhere, within one transfer's time; -errno. */
 static int
 pictures_lost(struct epd_store *s, const struct epd_workflow *w, uint32_t state)
 {
+	const uint64_t end = epd_clock_boot_ns() + UINT64_C(1000000) *
+	    (uint64_t)s->config.transfer_timeout_ms;
 	struct epd_chain c = { 0 };
 	struct epd_version v;
 	int lost = 0, rc = epd_chain_of(&c, w->shard, state, 0);
@@ -79,7 +82,7 @@ pictures_lost(struct epd_store *s, const struct epd_workflow *w, uint32_t state)
 		for (uint32_t k = 0; rc == 0 && k < v.nimages; k++)
 			lost += epd_feature_is_there(s->features,
 			    &v.images[k].fp) == EPD_FEATURE_NONE &&
-			    epd_where_feature(s, &v.images[k].fp, 0) < 0;
+			    epd_where_feature(s, &v.images[k].fp, end) < 0;
 	}
 	epd_chain_free(&c);
 	return rc < 0 ? rc : lost;

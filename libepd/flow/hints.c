@@ -1,10 +1,13 @@
 /* hints.c - hints of a workflow, state by state. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "flow/book.h"
 #include "flow/hints.h"
 #include "flow/tiers.h"
+#include "page/page.h"
 
 struct tell {
 	struct epd_store *s;
@@ -14,6 +17,37 @@ struct tell {
 	uint64_t sum;			/* of what the state's last page is called */
 };
 
+/* What says that there is none, as against what says nothing. */
+static int
+is_none(int rc)
+{
+	return rc == -ENOENT || rc == EPD_ECORRUPT || rc == EPD_EKIND;
+}
+
+/* 1: others may have it from here: it is in memory or on the disk, and our own. */
+static int
+is_ours(const struct tell *x, uint64_t run)
+{
+	struct epd_memory *disk = epd_store_disk(x->s, 0);
+	struct epd_page_entry *e = NULL;
+	struct epd_run_shape shape;
+	struct epd_run *r;
+	int given = 0, rc = -ENOENT;
+	long n;
+
+	if (x->w->runs >= 0)
+		rc = epd_run_table(&r, x->w->runs, run, &shape, NULL);
+	if (rc == 0) {
+		given = epd_run_is_given(r);
+		epd_run_close(r);
+	} else if (is_none(rc) && disk) {
+		rc = epd_nvme_table(disk, x->w->name, run, &shape, &e, &n,
+		    &given);
+		epd_free(e);
+	}
+	return rc == 0 ? !given : is_none(rc) ? 0 : rc;
+}
+
 static int
 tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
     struct epd_why *why)
@@ -21,6 +55,7 @@ tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	struct tell *x = arg;
 	struct epd_hint h = { .kind = EPD_HINT_PAGE };
 	long i = lot->n - 1;
+	int rc;
 
 	(void)first;
 	(void)why;
@@ -29,6 +64,9 @@ tell_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 		i--;
 	if (i < 0 || lot->given)
 		return 0;
+	rc = is_ours(x, lot->run);
+	if (rc <= 0)
+		return rc;
 	epd_hex_format(h.key, lot->entry[i].name.b, EPD_NAME);
 	h.checksum = lot->entry[i].sum;
 	return x->fn(x->arg, &h);

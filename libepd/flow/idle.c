@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/stop.h"
+#include "flow/ahead.h"
 #include "flow/idle.h"
 #include "flow/rest.h"
 #include "flow/room.h"
@@ -37,7 +38,8 @@ is_idle(const struct idle *x, const struct epd_state *st)
 {
 	const uint64_t ttl = (uint64_t)x->s->config.state_ttl_ms;
 
-	return st->status == EPD_ACTIVE && !strcmp(st->tenant, x->s->tenant) &&
+	return st->status == EPD_ACTIVE && !epd_is_expected(st, x->now_ms) &&
+	    !strcmp(st->tenant, x->s->tenant) &&
 	    ((ttl && st->changed_ms + ttl <= x->now_ms) || waits_long(x, st));
 }
 

@@ -53,6 +53,7 @@ struct epd_swept {
 		uint64_t runs, run_bytes;	/* damaged ones too */
 		uint64_t evicted, evicted_bytes;
 		uint64_t folders, folder_bytes;
+		uint64_t unseen;	/* folders of stores not seen from here: they stay */
 		uint64_t leftovers, leftover_bytes;
 	} disk;
 	uint64_t ns;

@@ -236,7 +236,7 @@ fetch(struct epd_seq *q, const struct epd_run_shape *shape,
 		.shape = *shape, .entry = p->want, .n = p->n,
 		.given = p->given };
 	const uint64_t tokens = p->rows - (uint64_t)p->first * shape->tokens;
-	struct epd_fill f = { 0 };
+	struct epd_fill f = { .needed = 1 };
 	struct epd_again again;
 
 	/* What came by a codec cannot be computed as cheaply, if at all. */

@@ -1,11 +1,42 @@
-/* lots.c - a state's pages as lots: the versions on its path, and their runs. */
+/*
+ * lots.c - a state's pages as lots: the versions on its path, and their runs; a lot's
+ * run looked at.
+ */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "flow/book.h"
 #include "flow/runs.h"
 #include "flow/tiers.h"
+#include "page/page.h"
+
+int
+epd_run_is_in(int dir, uint64_t run)
+{
+	char name[EPD_RUN_NAME];
+
+	epd_run_format(name, run);
+	return dir >= 0 && !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+int
+epd_lot_look(int dir, const struct epd_lot *lot, struct epd_run **run,
+    const void **page)
+{
+	int rc = epd_run_look(run, dir, lot->run, &lot->shape, lot->entry,
+	    lot->n, NULL);
+
+	for (long i = 0; rc == 0 && i < lot->n; i++) {
+		rc = epd_run_verify(*run, i);
+		page[i] = epd_run_page(*run, i);
+		if (rc < 0)
+			epd_run_close(*run);
+	}
+	return rc;
+}
 
 /* Of a chain, root first, those that show pages nobody on it has filled on. */
 static int

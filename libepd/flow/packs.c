@@ -282,7 +282,7 @@ take(void *arg, const struct epd_lot *lot, int dir, struct epd_lower *l)
 	if (n < 0 || n >= lot->n || fstatat(dir, name, &is,
 	    AT_SYMLINK_NOFOLLOW) || is.st_ino != was.st_ino ||
 	    unlinkat(dir, name, 0))
-		return n == -ENOMEM ? -ENOMEM : 0;
+		return is_ours(n) ? (int)n : 0;
 	++*x->runs;
 	*x->bytes += epd_bytes_back(&is);
 	return 0;

@@ -114,27 +114,17 @@ pin(const struct epd_workflow *w, const struct epd_lot *lot)
 }
 
 static int
-is_there(const struct epd_workflow *w, const struct epd_lot *lot)
-{
-	char name[EPD_RUN_NAME];
-
-	epd_run_format(name, lot->run);
-	return w->runs >= 0 && faccessat(w->runs, name, F_OK,
-	    AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-static int
 fill_lot(void *arg, const struct epd_lot *lot, uint32_t first,
     struct epd_why *why)
 {
 	struct back *x = arg;
-	struct epd_fill f = { 0 };
+	struct epd_fill f = { .needed = !x->r && !x->ahead };
 	int rc;
 
 	if (!is_asked(x->r, first, first + (uint32_t)lot->n))
 		return 0;
 	x->sum.pages += (uint64_t)lot->n;
-	if (x->ahead ? is_there(x->w, lot) : pin(x->w, lot)) {
+	if (x->ahead ? epd_run_is_in(x->w->runs, lot->run) : pin(x->w, lot)) {
 		x->sum.pinned += (uint64_t)lot->n;
 		return 0;
 	}
@@ -161,23 +151,6 @@ struct out {
 	struct epd_offloaded sum;
 };
 
-/* The run's pages, each looked at; -ENOENT, EPD_ECORRUPT: they cannot be had. */
-static int
-look(const struct epd_workflow *w, const struct epd_lot *lot,
-    struct epd_run **run, const void **page)
-{
-	int rc = epd_run_look(run, w->runs, lot->run, &lot->shape, lot->entry,
-	    lot->n, NULL);
-
-	for (long i = 0; rc == 0 && i < lot->n; i++) {
-		rc = epd_run_verify(*run, i);
-		page[i] = epd_run_page(*run, i);
-		if (rc < 0)
-			epd_run_close(*run);
-	}
-	return rc;
-}
-
 /*
  * Not in memory: 1 if the tier has all of it from before; else it comes from another
  * one, and is looked at again: 0.  EPD_ENOTHING: none has it.
@@ -188,7 +161,7 @@ elsewhere(struct out *x, const struct epd_lot *lot, struct epd_why *why)
 	const enum epd_tier tier = epd_lower_ops(x->tier)->tier;
 	const long n = epd_lower_ops(x->tier)->has(x->tier, lot,
 	    epd_store_tier_end(x->s, tier, 1), why);
-	struct epd_fill f = { 0 };
+	struct epd_fill f = { .needed = 1 };
 
 	/* Of a tier that cannot be asked nobody knows: what it has costs it little. */
 	if (n < 0 && n != EPD_EUNSUPPORTED)
@@ -216,11 +189,11 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 		return -ENOMEM;
 	x->sum.pages += (uint64_t)lot->n;
 	mine.manifest = epd_span(x->manifest.p, x->manifest.n);
-	rc = look(x->w, lot, &run, page);
+	rc = epd_lot_look(x->w->runs, lot, &run, page);
 	if (rc < 0 && rc != -ENOMEM) {
 		rc = elsewhere(x, lot, why);
 		if (rc == 0)
-			rc = look(x->w, lot, &run, page);
+			rc = epd_lot_look(x->w->runs, lot, &run, page);
 	}
 	if (rc != 0) {
 		epd_free(page);
@@ -231,6 +204,8 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 		x->sum.missing += (uint64_t)lot->n;
 		return 0;
 	}
+	/* What the log knows, and what the file does. */
+	mine.given |= epd_run_is_given(run);
 	rc = keep(&x->hold, x->w, why);
 	if (rc == 0)
 		rc = epd_lower_ops(x->tier)->put(x->tier, &mine, page,

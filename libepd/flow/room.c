@@ -3,14 +3,14 @@
  *
  * A run that goes is put in the tier below first, if having it back from there is
  * cheaper than computing it.  That this fails (the tier is full, or away) is counted,
- * and the run goes all the same: its pages are a cache.
+ * told once, and the run goes all the same: its pages are a cache.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "flow/packs.h"
 #include "flow/room.h"
 #include "flow/tiers.h"
 #include "page/page.h"
@@ -38,29 +38,26 @@ struct room {
 
 /* Its pages, if they are such as may be put. */
 static int
-put(struct room *x, const struct epd_lot *lot, int dir)
+put(struct room *x, const struct epd_lot *lot, int dir, struct epd_why *why)
 {
 	const void **page = epd_calloc((size_t)lot->n, sizeof *page);
 	const uint64_t end = epd_store_tier_end(x->s,
 	    epd_lower_ops(x->below)->tier, lot->n);
-	struct epd_run *run = NULL;
-	int rc = page ? epd_run_look(&run, dir, lot->run, &lot->shape,
-	    lot->entry, lot->n, NULL) : -ENOMEM;
+	struct epd_run *run;
+	int rc = page ? epd_lot_look(dir, lot, &run, page) : -ENOMEM;
 
-	for (long i = 0; rc == 0 && i < lot->n; i++) {
-		rc = epd_run_verify(run, i);
-		page[i] = epd_run_page(run, i);
-	}
-	if (rc == 0)
+	if (rc == 0) {
 		rc = epd_lower_ops(x->below)->put(x->below, lot, page, end,
-		    NULL);
-	epd_run_close(run);
+		    why);
+		epd_run_close(run);
+	}
 	epd_free(page);
 	return rc;
 }
 
 static int
-move_out(struct room *x, const char *workflow, uint64_t run, int dir)
+move_out(struct room *x, const char *workflow, uint64_t run, int dir,
+    struct epd_why *why)
 {
 	struct epd_lot lot = { .workflow = workflow, .run = run };
 	struct epd_again again;
@@ -69,7 +66,7 @@ move_out(struct room *x, const char *workflow, uint64_t run, int dir)
 	int rc = epd_run_table(&table, dir, run, &lot.shape, NULL);
 
 	if (rc < 0)
-		return rc;
+		return rc == -ENOENT ? 0 : rc;
 	lot.entry = epd_run_entries(table);
 	lot.n = epd_run_count(table);
 	lot.given = epd_run_is_given(table);
@@ -78,32 +75,55 @@ move_out(struct room *x, const char *workflow, uint64_t run, int dir)
 	/* What is computed again sooner than read is not written either. */
 	epd_store_again(x->s, (uint64_t)lot.n * lot.shape.bytes,
 	    (uint64_t)lot.n * lot.shape.tokens, &again);
-	rc = again.restore ? put(x, &lot, dir) : 0;
+	rc = again.restore ? put(x, &lot, dir, why) : 0;
 	epd_run_close(table);
 	return rc;
+}
+
+/* Counted each time, and told once for as long as the store is open. */
+static void
+not_put(struct epd_store *s, enum epd_tier tier, int rc,
+    const struct epd_why *why)
+{
+	const struct epd_listener *l = &s->listener;
+	char text[sizeof why->text + 128];
+
+	epd_count(s->metrics, EPD_M_TIER_ERRORS, 1);
+	if (s->told_below || !l->fn)
+		return;
+	s->told_below = 1;
+	snprintf(text, sizeof text, "tier %s: %s; what memory has no room for "
+	    "is computed again", epd_tier_name(tier), *why->text ? why->text :
+	    epd_strerror(rc));
+	l->fn(l->arg, text);
 }
 
 static void
 going(void *arg, const char *workflow, uint64_t run, const char *first,
     uint64_t first_run)
 {
+	struct epd_why why = { "" };
 	struct room *x = arg;
+	const struct epd_lower_ops *ops;
 	int dir, rc;
 
 	if (!x->below)
 		return;
+	ops = epd_lower_ops(x->below);
 	dir = epd_memory_find(x->s->memory, workflow);
 	if (dir < 0)
 		return;
 	/* One file of several names is kept once, where names matter at all. */
-	rc = run != first_run && epd_lower_ops(x->below)->alias ?
-	    epd_lower_ops(x->below)->alias(x->below, first, first_run, workflow,
-	    run) : move_out(x, workflow, run, dir);
+	if (run == first_run || !ops->alias)
+		rc = move_out(x, workflow, run, dir, &why);
+	else if ((rc = ops->alias(x->below, first, first_run, workflow,
+	    run)) == -ENOENT)
+		rc = 0;		/* nor was the first put, as was told then */
 	close(dir);
 	/* Another pack there may have them already. */
 	if (rc == 0 || rc == -EEXIST)
 		return;
-	epd_count(x->s->metrics, EPD_M_TIER_ERRORS, 1);
+	not_put(x->s, ops->tier, rc, &why);
 	epd_log(&x->s->log, "op=evict workflow=%s run=%016llx error=%s",
 	    workflow, (unsigned long long)run, epd_errlabel(rc));
 }
@@ -112,33 +132,14 @@ static double
 cost(void *arg, const char *workflow, uint64_t run, uint64_t bytes)
 {
 	const struct room *x = arg;
-	struct epd_memory *disk = epd_store_disk(x->s, 0);
-	const int dir = disk ? epd_memory_find(disk, workflow) : -1;
-	char name[EPD_RUN_NAME];
-	int below;
-
+	const int dir = epd_lower_ops(x->below)->tier == EPD_TIER_NVME ?
+	    epd_packs_dir(x->s, workflow) : -1;
 	/* One that is there already is not written once more. */
-	epd_run_format(name, run);
-	below = dir >= 0 && !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
+	const int below = epd_run_is_in(dir, run);
+
 	if (dir >= 0)
 		close(dir);
 	return (double)bytes * (below ? 1 : 2);
-}
-
-static int
-evict(struct epd_store *s, uint64_t to, struct epd_lower *below,
-    struct epd_memory_fit *out, struct epd_why *why)
-{
-	struct room x = { .s = s, .below = below };
-	const struct epd_memory_ask ask = { .to = to, .going = going,
-		.cost = below ? cost : NULL, .arg = &x };
-	struct epd_memory_fit fit = { 0 };
-	int rc = epd_memory_evict(s->memory, &ask, &fit, why);
-
-	epd_count(s->metrics, EPD_M_EVICT_RUNS, fit.runs);
-	epd_count(s->metrics, EPD_M_EVICT_BYTES, fit.evicted);
-	*out = fit;
-	return rc;
 }
 
 enum epd_tier
@@ -156,15 +157,15 @@ epd_store_below(const struct epd_store *s)
 	    EPD_TIER_NONE;
 }
 
+/* NULL: there is none, or (*rc) it cannot be had. */
 static struct epd_lower *
-below(struct epd_store *s)
+below(struct epd_store *s, int *rc, struct epd_why *why)
 {
 	const enum epd_tier tier = epd_store_below(s);
 	struct epd_lower *l = NULL;
 
-	if (tier != EPD_TIER_NONE)
-		(void)epd_store_tier(s, tier, &l, NULL);
-	return l;
+	*rc = tier == EPD_TIER_NONE ? 0 : epd_store_tier(s, tier, &l, why);
+	return *rc < 0 ? NULL : l;
 }
 
 static uint64_t
@@ -173,18 +174,42 @@ part_of(uint64_t cap, double part)
 	return part >= 1 ? cap : (uint64_t)((double)cap * part);
 }
 
+static int
+evict(struct epd_store *s, uint64_t to, struct epd_lower *below,
+    struct epd_memory_fit *out)
+{
+	struct room x = { .s = s, .below = below };
+	const struct epd_memory_ask ask = { .to = to, .going = going,
+		.cost = below ? cost : NULL, .arg = &x };
+
+	return epd_memory_evict(s->memory, &ask, out, NULL);
+}
+
+/* What went; none_rc: why there was no tier that it might have gone to, if there is one. */
+static void
+gone(struct epd_store *s, const struct epd_memory_fit *fit, int none_rc,
+    const struct epd_why *why)
+{
+	epd_count(s->metrics, EPD_M_EVICT_RUNS, fit->runs);
+	epd_count(s->metrics, EPD_M_EVICT_BYTES, fit->evicted);
+	if (none_rc < 0 && fit->runs)
+		not_put(s, epd_store_below(s), none_rc, why);
+}
+
 int
 epd_store_room(struct epd_store *s, uint64_t bytes, struct epd_memory_fit *out,
     struct epd_why *why)
 {
 	const uint64_t cap = epd_memory_cap(s->memory);
-	struct epd_lower *l = below(s);
+	struct epd_why none = { "" };
+	int none_rc, rc;
+	struct epd_lower *l = below(s, &none_rc, &none);
 	const uint64_t high = l ? part_of(cap, s->config.tier_high_water) : cap;
 	uint64_t low = l ? part_of(cap, s->config.tier_low_water) : cap;
-	struct epd_memory_fit gone = { 0 };
+	struct epd_memory_fit first = { 0 };
 	uint64_t used = 0;
-	int rc = epd_memory_used(s->memory, &used);
 
+	rc = epd_memory_used(s->memory, &used);
 	if (rc < 0)
 		return rc;
 	low = low < high ? low : high;
@@ -194,15 +219,14 @@ epd_store_room(struct epd_store *s, uint64_t bytes, struct epd_memory_fit *out,
 	}
 	/* Down to the lower mark; what does not fit under it, under the cap. */
 	if (l && bytes <= cap)
-		rc = evict(s, (bytes < low ? low : cap) - bytes, l, &gone, NULL);
+		rc = evict(s, (bytes < low ? low : cap) - bytes, l, &first);
 	if (rc == 0)
 		rc = epd_memory_fit(s->memory, bytes, NULL, NULL, out, why);
 	if (rc < 0)
 		return rc;
-	epd_count(s->metrics, EPD_M_EVICT_RUNS, out->runs);
-	epd_count(s->metrics, EPD_M_EVICT_BYTES, out->evicted);
-	out->runs += gone.runs;
-	out->evicted += gone.evicted;
+	out->runs += first.runs;
+	out->evicted += first.evicted;
+	gone(s, out, none_rc, &none);
 	return 0;
 }
 
@@ -210,11 +234,15 @@ int
 epd_store_squeeze(struct epd_store *s, uint64_t bytes)
 {
 	struct epd_memory_fit fit = { 0 };
+	struct epd_why none = { "" };
 	uint64_t used = 0;
-	int rc = epd_memory_used(s->memory, &used);
+	int none_rc, rc = epd_memory_used(s->memory, &used);
+	struct epd_lower *l = below(s, &none_rc, &none);
 
 	if (rc == 0)
-		rc = evict(s, used > bytes ? used - bytes : 0, below(s), &fit,
-		    NULL);
-	return rc < 0 ? rc : fit.runs > 0;
+		rc = evict(s, used > bytes ? used - bytes : 0, l, &fit);
+	if (rc < 0)
+		return rc;
+	gone(s, &fit, none_rc, &none);
+	return fit.runs > 0;
 }

@@ -69,6 +69,14 @@ mark(const struct spare *x, uint64_t id)
 		n->busy = 1;
 }
 
+/* One that rests in memory has its pages there. */
+static int
+rests_below(const struct epd_state *st)
+{
+	return st->status == EPD_OFFLOADED &&
+	    epd_tier_parse(st->tier) != EPD_TIER_CPU;
+}
+
 static void
 mark_all(const struct spare *x)
 {
@@ -78,7 +86,7 @@ mark_all(const struct spare *x)
 	uint64_t node;
 
 	for (uint32_t id = 0; epd_shard_next(s, id, &st) == 0; id = st.id)
-		if (st.status != EPD_OFFLOADED && st.id != x->state &&
+		if (st.id != x->state && !rests_below(&st) &&
 		    epd_shard_holds(s, st.id, 0, &node) == 0)
 			mark(x, node);
 	while (epd_shard_lease_next(s, l.id, &l) == 0)

@@ -6,6 +6,7 @@
  *	w/NAME/			a workflow (see shard)
  *	features/			the feature cache (see feature)
  *	cache/				what can be made again
+ *	disk/				the tier nvme, if it has no other place (tiers.h)
  */
 #ifndef EPD_FLOW_STORE_H
 #define EPD_FLOW_STORE_H
@@ -53,6 +54,7 @@ struct epd_store {
 	struct { char address[256]; uint8_t uuid[16]; } named;
 	struct epd_memory *disk;	/* of the tier nvme (tiers.h); NULL until it is asked for */
 	int no_disk;			/* why it cannot be had */
+	int told_below;			/* that the tier below takes nothing (room.c) */
 	struct epd_lower *lower[EPD_TIER_COUNT];	/* likewise */
 	struct epd_index *index;	/* NULL until epd_store_index, or if it cannot be had */
 	int indexed;

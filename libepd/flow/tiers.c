@@ -190,16 +190,8 @@ struct fill {
 	void **page, **want;
 	uint8_t *had;
 	long left;
+	int needed;
 };
-
-static int
-is_there(const struct epd_workflow *w, uint64_t run)
-{
-	char name[EPD_RUN_NAME];
-
-	epd_run_format(name, run);
-	return faccessat(w->runs, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
 
 /* Room for its pages, in memory and beneath the cap. */
 static int
@@ -215,6 +207,8 @@ begin(struct fill *f)
 	if (!f->page || !f->want || !f->had)
 		return -ENOMEM;
 	rc = epd_store_room(f->s, n * f->lot->shape.bytes, &fit, NULL);
+	if (rc == 0 && fit.over && !f->needed)
+		rc = -ENOSPC;
 	if (rc == 0)
 		rc = epd_run_new(&f->run, f->w->runs, &f->lot->shape);
 	for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -223,8 +217,6 @@ begin(struct fill *f)
 		while (rc == -ENOSPC && epd_store_squeeze(f->s,
 		    f->lot->shape.bytes) > 0);
 	}
-	if (rc == 0 && f->lot->given)
-		epd_run_given(f->run);
 	f->left = f->lot->n;
 	return rc;
 }
@@ -262,19 +254,27 @@ ask(struct fill *f, enum epd_tier tier, struct epd_fill *sum)
 	f->left -= n;
 }
 
-/* Link it; that its bytes are those of the log was looked at as they came. */
+/*
+ * Link it; that its bytes are those of the log was looked at as they came.  It was given
+ * if the log says so, or whoever had some of it.
+ */
 static int
 publish(struct fill *f)
 {
 	const size_t n = (size_t)f->lot->n;
 	struct epd_page_entry *e = epd_calloc(n, sizeof *e);
-	int rc;
+	int given, rc;
 
 	if (!e)
 		return -ENOMEM;
+	given = f->lot->given;
+	for (size_t i = 0; i < n; i++)
+		given |= f->had[i] == EPD_HAD_GIVEN;
+	if (given)
+		epd_run_given(f->run);
 	memcpy(e, f->lot->entry, n * sizeof *e);
 	rc = epd_run_publish(f->run, f->lot->run, e, f->lot->n);
-	if (rc == 0 && !epd_run_is_given(f->run))
+	if (rc == 0 && !given)
 		epd_index_put(epd_store_index(f->s), f->w->name, f->lot->run,
 		    f->lot->shape.tokens, f->lot->entry, f->lot->n);
 	epd_free(e);
@@ -285,21 +285,18 @@ static int
 bring(struct epd_store *s, const struct epd_workflow *w,
     const struct epd_lot *lot, struct epd_fill *sum)
 {
-	struct fill f = { .s = s, .w = w, .lot = lot };
-	int given = 0, rc = begin(&f);
+	struct fill f = { .s = s, .w = w, .lot = lot, .needed = sum->needed };
+	int rc = begin(&f);
 
 	for (enum epd_tier t = EPD_TIER_NVME; rc == 0 && f.left &&
 	    t < EPD_TIER_COUNT; t++)
 		ask(&f, t, sum);
 	if (rc == 0 && f.left) {
-		const long n = epd_where_pages(s, w, lot, f.page, f.had,
-		    &given);
+		const long n = epd_where_pages(s, w, lot, f.page, f.had);
 
 		f.left -= n;
 		sum->peers += (uint64_t)n;
 	}
-	if (given && !lot->given)
-		epd_run_given(f.run);
 	if (rc == 0 && f.left)
 		rc = EPD_ENOTHING;
 	if (rc == 0)
@@ -362,7 +359,7 @@ epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
 		    (unsigned long long)lot->run, fd == EPD_ELOCKED ?
 		    "another process brings it back, and takes long" :
 		    epd_strerror(fd));
-	rc = is_there(w, lot->run) ? 1 : bring(s, w, lot, sum);
+	rc = epd_run_is_in(w->runs, lot->run) ? 1 : bring(s, w, lot, sum);
 	unlinkat(w->runs, name, 0);
 	close(fd);
 	if (rc == EPD_ENOTHING)

@@ -27,6 +27,8 @@ uint64_t epd_store_tier_end(const struct epd_store *s, enum epd_tier tier, long 
 
 /* What came from lower tiers, for who tells of it. */
 struct epd_fill {
+	/* Set by who would compute them beyond the cap if it cannot have them there. */
+	int needed;
 	uint64_t runs, pages, bytes, ns;
 	uint64_t missing;		/* pages that no tier had */
 	unsigned tiers;			/* 1 << enum epd_tier of those that gave some */
@@ -36,7 +38,8 @@ struct epd_fill {
  * Have a lot's run in the workflow's memory folder: 0 if it is there, from lower
  * tiers, from other nodes (where.h), or because somebody else was sooner.  Of several that ask at once one
  * moves it.
- * Fails: EPD_ENOTHING (no tier has all of it; nothing is left behind), -ENOSPC,
+ * Fails: EPD_ENOTHING (no tier has all of it; nothing is left behind), -ENOSPC (of
+ * what is not needed: it is more than memory's cap),
  * -ENOMEM, EPD_ELOCKED (whoever is at it is not done in time), -errno.
  */
 int epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
@@ -47,6 +50,15 @@ int epd_fill_run(struct epd_store *s, const struct epd_workflow *w,
  * 0 if the disk has it and it was computed here.
  */
 int epd_fill_heard(struct epd_store *s, const char *workflow, uint64_t run);
+
+/* Whether there is a run of that name in dir (-1: none), whatever is in it. */
+int epd_run_is_in(int dir, uint64_t run);
+/*
+ * A lot's run in dir mapped, to look only, each page held against its sum: page[i].
+ * Fails: -ENOENT, EPD_ECORRUPT, as epd_run_look.  Owns: the caller closes *run.
+ */
+int epd_lot_look(int dir, const struct epd_lot *lot, struct epd_run **run,
+    const void **page);
 
 /* Unlink a run, in memory and where it may have been put. */
 void epd_workflow_drop(const struct epd_workflow *w, uint64_t run);

@@ -129,7 +129,6 @@ struct hunt {
 	void *const *out;
 	uint8_t *had;
 	long left, came;
-	int given;
 	uint64_t end_ns;
 	/* Whence the lot's state came, if it did. */
 	char from[EPD_WORKFLOW];
@@ -164,8 +163,8 @@ take_run(struct hunt *h, uint64_t id)
 				continue;
 			memcpy(h->out[i], epd_run_page(run, k),
 			    (size_t)h->lot->shape.bytes);
-			h->had[i] = 1;
-			h->given |= epd_run_is_given(run);
+			h->had[i] = epd_run_is_given(run) ? EPD_HAD_GIVEN :
+			    EPD_HAD;
 			h->left--;
 			h->came++;
 		}
@@ -347,7 +346,7 @@ goes_on(const struct hunt *h, struct epd_dir *d)
 
 long
 epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
-    const struct epd_lot *lot, void *const *out, uint8_t *had, int *given)
+    const struct epd_lot *lot, void *const *out, uint8_t *had)
 {
 	struct hunt h = { .s = s, .w = w, .lot = lot, .out = out, .had = had,
 		.end_ns = epd_clock_boot_ns() + MS *
@@ -365,6 +364,5 @@ epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
 	if (goes_on(&h, d))
 		by_owner(&h, d);
 	epd_where_leave(s, d);
-	*given |= h.given;
 	return h.came;
 }

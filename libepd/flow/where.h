@@ -40,12 +40,12 @@ int epd_where_node(struct epd_store *s, const char *text,
     char address[EPD_ADDRESS], struct epd_why *why);
 
 /*
- * Pages of a lot from whoever has them: into out[i] where had[i] is 0, of which it is
- * then set.  How many; *given is set if who sent some is not trusted.  Without trust
+ * Pages of a lot from whoever has them: into out[i] where had[i] is 0, which is then
+ * set as a tier does: EPD_HAD_GIVEN if who sent it is not trusted.  How many.  Without trust
  * (transfer.trust_peers) only those of a state that came from a peer are asked for.
  */
 long epd_where_pages(struct epd_store *s, const struct epd_workflow *w,
-    const struct epd_lot *lot, void *const *out, uint8_t *had, int *given);
+    const struct epd_lot *lot, void *const *out, uint8_t *had);
 
 /*
  * A feature that is not here, from whoever is said to have it: 0, or EPD_ENOTHING.

@@ -80,8 +80,10 @@ walk_workflow(void *arg, const char *name)
 	int rc;
 
 	k->dir = epd_file_open(k->w, name, O_RDONLY | O_DIRECTORY, 0);
+	/* It went, or is no folder; of one that cannot be looked at nobody knows. */
 	if (k->dir < 0)
-		return k->dir == -ENOMEM ? -ENOMEM : 0;
+		return k->dir == -ENOENT || k->dir == -ENOTDIR ||
+		    k->dir == -ELOOP ? 0 : k->dir;
 	k->workflow = k->names.n;
 	epd_buf_put(&k->names, name, strlen(name) + 1);
 	rc = k->names.failed ? -ENOMEM : epd_dir_each(k->dir, walk_file, k);

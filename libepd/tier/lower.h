@@ -47,6 +47,8 @@ struct epd_lot {
 	struct epd_span manifest;	/* JSON: whose pages, when and why, for who finds them */
 };
 
+enum { EPD_HAD = 1, EPD_HAD_GIVEN };
+
 struct epd_lower;		/* each tier's own begins with its ops */
 
 struct epd_lower_ops {
@@ -62,8 +64,9 @@ struct epd_lower_ops {
 	    const void *const *page, uint64_t deadline_ns, struct epd_why *why);
 	/*
 	 * Pages into out[i], where that is not NULL (shape.bytes of room each); had[i] is
-	 * set to 1 for those that came, whole and of the entry's sum.  What is in
-	 * out[i] of others means nothing.  How many came.
+	 * set for those that came, whole and of the entry's sum: EPD_HAD, or EPD_HAD_GIVEN
+	 * of those that were put as given.  lot->given says what the log knows, and hides
+	 * neither.  What is in out[i] of others means nothing.  How many came.
 	 * Fails, where none could even be asked for: EPD_EPEER, EPD_ETIMEOUT, -ENOMEM.
 	 */
 	long (*get)(struct epd_lower *l, const struct epd_lot *lot,

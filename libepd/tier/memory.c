@@ -442,6 +442,8 @@ struct sweep {
 	int root, w;
 	int gone, failed;
 	uint64_t bytes;
+	epd_memory_unseen_fn *fn;	/* NULL: they are removed */
+	void *arg;
 };
 
 static int
@@ -478,7 +480,10 @@ sweep_folder(void *arg, const char *name)
 	if (fd < 0)
 		return 0;
 	s->w = epd_file_open(fd, "w", O_RDONLY | O_DIRECTORY, 0);
-	if (forsaken(fd, hex)) {
+	if (s->fn) {
+		if (forsaken(fd, hex))
+			s->fn(s->arg, name);
+	} else if (forsaken(fd, hex)) {
 		if (s->w >= 0)
 			rc = epd_memory_alone(s->w, &bytes);
 		bytes += epd_index_measure(fd);
@@ -518,4 +523,18 @@ epd_memory_sweep(const char *dir, uint64_t *bytes, int *failed)
 	if (failed)
 		*failed = s.failed;
 	return rc ? rc : s.gone;
+}
+
+int
+epd_memory_unseen(const char *dir, epd_memory_unseen_fn *fn, void *arg)
+{
+	struct sweep s = { .w = -1, .fn = fn, .arg = arg };
+	int rc;
+
+	s.root = epd_dir_root(*dir ? dir : SHM, 0);
+	if (s.root < 0)
+		return s.root == -ENOENT ? 0 : s.root;
+	rc = epd_dir_each(s.root, sweep_folder, &s);
+	close(s.root);
+	return rc;
 }

@@ -169,6 +169,12 @@ decide(struct epd_errand *e)
 		    epd_mooncake_page_deadline(e), &why);
 	if (rc == -ENOMEM || rc == -ECANCELED)
 		return rc;
+	/* A master that is away now, and there is no other way: it may come. */
+	if (rc && rc != EPD_EUNSUPPORTED && !m->url) {
+		epd_mooncake_failed(m, &why);
+		epd_count(m->metrics, EPD_M_TIER_ERRORS, 1);
+		return epd_errand_failed(e, EPD_EPEER, "%s", why.text);
+	}
 	m->way = rc ? MOONCAKE_REST : MOONCAKE_NATIVE;
 	epd_log(&m->log, "op=tier tier=mooncake_store way=%s why=%s",
 	    rc ? "rest" : "library", rc ? why.text : "it reached the master");
@@ -205,6 +211,32 @@ mooncake_put(struct epd_lower *l, const struct epd_lot *lot,
 }
 
 static long
+get_some(struct epd_errand *e, void *const *out, uint8_t *had)
+{
+	return e->m->way == MOONCAKE_NATIVE ? epd_native_get(e, out, had) :
+	    epd_rest_get(e, out, had);
+}
+
+/* Those that did not come, of the other sort: a run's file knows best what it was. */
+static long
+get_others(struct epd_errand *e, void *const *out, uint8_t *had)
+{
+	struct epd_lot other = *e->lot;
+	void **left = epd_calloc((size_t)other.n, sizeof *left);
+	long came;
+
+	if (!left)
+		return epd_errand_failed(e, -ENOMEM, "no memory"), 0;
+	for (long i = 0; i < other.n; i++)
+		left[i] = had[i] ? NULL : out[i];
+	other.given = !other.given;
+	e->lot = &other;
+	came = get_some(e, left, had);
+	epd_free(left);
+	return came;
+}
+
+static long
 mooncake_get(struct epd_lower *l, const struct epd_lot *lot,
     void *const *out, uint8_t *had, uint64_t deadline_ns, struct epd_why *why)
 {
@@ -216,8 +248,10 @@ mooncake_get(struct epd_lower *l, const struct epd_lot *lot,
 		asked += out[i] != NULL;
 	rc = begin(&e, l, lot, deadline_ns, why);
 	if (!rc && asked)
-		came = e.m->way == MOONCAKE_NATIVE ?
-		    epd_native_get(&e, out, had) : epd_rest_get(&e, out, had);
+		came = get_some(&e, out, had);
+	if (!rc && !e.rc && came < asked &&
+	    lot->shape.kind == EPD_OBJECT_KV_PAGE)
+		came += get_others(&e, out, had);
 	epd_count(mooncake(l)->metrics, EPD_M_TIER_HITS, (uint64_t)came);
 	epd_count(mooncake(l)->metrics, EPD_M_TIER_MISSES,
 	    (uint64_t)(asked - came));
@@ -272,7 +306,7 @@ mooncake_close(struct epd_lower *l)
 	epd_free(m->library);
 	epd_free(m->host);
 	if (m->key.p)
-		memset(m->key.p, 0, m->key.n);
+		explicit_bzero(m->key.p, m->key.n);
 	epd_buf_free(&m->key);
 	epd_buf_free(&m->object);
 	epd_free(m);

@@ -56,9 +56,10 @@ struct epd_mooncake_options {
  * lease is on it (-EBUSY: it did not become free by the deadline).  0: each
  * page was there when it was looked for after all were put.  -ENOSPC: the store
  * takes no more, or had evicted some by then.
- * get: pages asked for are hits or misses; of the misses some are errors (the
+ * get: pages put as given in this workflow, or as computed by anybody.  Those asked for
+ * are hits or misses; of the misses some are errors (the
  * store did not answer, or failed) and some corrupt (it gave something else).
- * has: EPD_EUNSUPPORTED without admin.
+ * has: of the lot's own sort, given or computed.  EPD_EUNSUPPORTED without admin.
  * drop: pages that were given, and a feature's meta; any other may be someone else's too, and stays
  * until it is evicted.  One on which there is a lease stays as well.
  *

@@ -52,6 +52,12 @@ void epd_mooncake_key(const struct epd_mooncake *m, const struct epd_lot *lot,
     long i, char out[EPD_MOONCAKE_KEY]);
 
 /* mooncake.c */
+/* How a page that came is told of (lower.h), by the key that it lay under. */
+static inline uint8_t
+epd_mooncake_had(const struct epd_errand *e)
+{
+	return e->lot->given ? EPD_HAD_GIVEN : EPD_HAD;
+}
 /* Note the first failure of an errand; rc. */
 int epd_errand_failed(struct epd_errand *e, int rc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -105,17 +105,21 @@ more(struct batch *b, long *next, void *const *out)
 	struct epd_errand *e = b->e;
 
 	b->n = 0;
-	for (; *next < e->lot->n && b->n < e->m->most; (*next)++)
-		if (!out || out[*next])
-			b->page[b->n++] = *next;
-	if (!b->n)
+	while (out && *next < e->lot->n && !out[*next])
+		(*next)++;
+	if (*next >= e->lot->n)
 		return 0;
 	if (epd_clock_boot_ns() >= e->deadline_ns) {
 		epd_errand_failed(e, EPD_ETIMEOUT, "the Mooncake Store has "
 		    "not answered for all pages in time");
 		return 0;
 	}
-	return !epd_mooncake_away(e->m, NULL);
+	if (epd_mooncake_away(e->m, NULL))
+		return 0;
+	for (; *next < e->lot->n && b->n < e->m->most; (*next)++)
+		if (!out || out[*next])
+			b->page[b->n++] = *next;
+	return 1;
 }
 
 /*
@@ -176,7 +180,7 @@ epd_native_get(struct epd_errand *e, void *const *out, uint8_t *had)
 			break;
 		for (int k = 0; k < b.n; k++)
 			if (!take(&b, k, out[b.page[k]])) {
-				had[b.page[k]] = 1;
+				had[b.page[k]] = epd_mooncake_had(e);
 				came++;
 			}
 	}

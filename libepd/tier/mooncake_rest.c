@@ -293,7 +293,7 @@ get_next(struct talk *t, struct slot *s, struct epd_http_done *d)
 {
 	if (is_answer(t, s, d) && d->status != 404 &&
 	    !take(t, s, d, t->out[s->page])) {
-		t->had[s->page] = 1;
+		t->had[s->page] = epd_mooncake_had(t->e);
 		t->came++;
 	}
 	return NOTHING;

@@ -296,7 +296,6 @@ epd_worker_ask(struct epd_worker *w, enum epd_worker_job job,
 	return rc;
 }
 
-/* No signal of the program's is for a thread that it knows nothing of. */
 static int
 begin(struct epd_worker *w)
 {
@@ -307,7 +306,8 @@ begin(struct epd_worker *w)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&w->in->turn, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	return epd_thread_begin(&w->in->thread, work, w);
+	return w->in->host && w->in->master ?
+	    epd_thread_begin(&w->in->thread, work, w) : -ENOMEM;
 }
 
 int
@@ -331,8 +331,8 @@ epd_worker_open(struct epd_worker **out, const struct epd_mooncake *m,
 	w->in->host = epd_strdup(m->host ? m->host : "127.0.0.1");
 	w->in->master = epd_strdup(m->master);
 	snprintf(w->in->probe, sizeof w->in->probe, "epd1-pin-%s", m->store);
-	rc = w->in->host && w->in->master ? 0 : -ENOMEM;
-	if (!rc && !(rc = begin(w))) {
+	rc = begin(w);
+	if (!rc) {
 		rc = epd_worker_ask(w, EPD_WORKER_SETUP, deadline_ns);
 		if (!rc)
 			*out = w;

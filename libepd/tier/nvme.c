@@ -90,6 +90,13 @@ epd_nvme_find(const struct epd_nvme *v, const struct epd_lot *lot,
 	return fd;
 }
 
+int
+epd_nvme_is_none(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -EISDIR ||
+	    rc == EPD_ECORRUPT || rc == EPD_EKIND;
+}
+
 static long
 has(struct epd_lower *l, const struct epd_lot *lot, uint64_t deadline_ns,
     struct epd_why *why)
@@ -100,7 +107,7 @@ has(struct epd_lower *l, const struct epd_lot *lot, uint64_t deadline_ns,
 
 	(void)deadline_ns;
 	if (fd < 0)
-		return fd == -ENOMEM ? fd : 0;
+		return epd_nvme_is_none(fd) ? 0 : fd;
 	for (long i = 0; i < lot->n; i++)
 		n += epd_pack_find(&p, lot, i) != NULL;
 	epd_pack_free(&p);
@@ -208,10 +215,12 @@ epd_nvme_table(struct epd_memory *folder, const char *workflow, uint64_t run,
 	e = epd_calloc(p.n, sizeof *e);
 	for (uint32_t i = 0; e && i < p.n; i++)
 		e[i] = p.entry[i].page;
-	*shape = p.shape;
-	*n = p.n;
-	*given = p.given;
-	*entry = e;
+	if (e) {
+		*shape = p.shape;
+		*n = p.n;
+		*given = p.given;
+		*entry = e;
+	}
 	epd_pack_free(&p);
 	return e ? 0 : -ENOMEM;
 }

@@ -8,13 +8,16 @@
  * straight from and to pages that lie and end at multiples of 4096.  A pack is
  * flushed before it gets its name, and never written again; who else has its pages,
  * or some, has a link to it (alias).  So whatever the name, of what it has only pages
- * of the name, rows, sum and sort that are asked for are given out.  Under the cap what
+ * of the name, rows, sum and shape that are asked for are given out, with what it says
+ * of whether they were given.  Under the cap what
  * was used longest ago makes way for what comes, all names of a file; several who put
- * at once may each go 1/64 beyond it for a second.
+ * at once may each go 1/64 beyond it for a second.  Where the disk is full below the cap
+ * nothing makes way: that is -ENOSPC.
  *
  * A put of a run that has a pack: nothing to do if all its pages are in there; a new
  * pack in its place if all that is in there comes again, or if damage was found in it
- * or it has pages of another sort; else -EEXIST, since pages would be lost: drop it first.  Of two
+ * or it has pages of another shape, or if it has as computed what comes as given, which
+ * it is from then on; else -EEXIST, since pages would be lost: drop it first.  Of two
  * that put at once one stands.  The pages of a lot have the sums of their entries;
  * who puts has looked.  A manifest of more than EPD_PACK_MANIFEST bytes is left out.
  *

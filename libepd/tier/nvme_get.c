@@ -32,7 +32,7 @@ struct get {
 	struct group {			/* want first .. first + n - 1, one move */
 		long first, n;
 	} group[EPD_NVME_SLOTS];
-	int fd, bad;
+	int fd, bad, given;
 };
 
 /* Begin to read the next ones; 0 too if there are none. */
@@ -107,7 +107,7 @@ unpack(struct get *g, int slot)
 			    EPD_M_TIER_CORRUPT : EPD_M_TIER_ERRORS, 1);
 			g->bad |= rc != -ENOMEM;
 		} else {
-			g->had[w->page] = 1;
+			g->had[w->page] = g->given ? EPD_HAD_GIVEN : EPD_HAD;
 			good++;
 		}
 	}
@@ -178,6 +178,7 @@ epd_nvme_get(struct epd_lower *l, const struct epd_lot *lot,
 			    EPD_M_TIER_ERRORS, 1);
 		return 0;
 	}
+	g.given = p.given;
 	n = choose(&g, &p);
 	if (n == 0)
 		n = epd_nvme_ring(g.v, &lot->shape);

@@ -44,5 +44,7 @@ long epd_nvme_get(struct epd_lower *l, const struct epd_lot *lot,
  */
 int epd_nvme_find(const struct epd_nvme *v, const struct epd_lot *lot,
     struct epd_pack *out, int *damaged, struct epd_why *why);
+/* Whether that failed for want of a pack; else there may be one, which cannot be read now. */
+int epd_nvme_is_none(int rc);
 
 #endif

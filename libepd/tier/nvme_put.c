@@ -115,9 +115,9 @@ send(struct put *u)
 static void
 add(struct put *u, const void *p, size_t n)
 {
-	struct iovec *v = u->part + u->parts - 1;
+	struct iovec *v = u->parts ? u->part + u->parts - 1 : NULL;
 
-	if (u->parts && (const uint8_t *)v->iov_base + v->iov_len == p)
+	if (v && (const uint8_t *)v->iov_base + v->iov_len == p)
 		v->iov_len += n;
 	else
 		u->part[u->parts++] = (struct iovec){ (void *)(uintptr_t)p, n };
@@ -282,25 +282,6 @@ room(struct put *u, struct epd_why *why)
 	return 0;
 }
 
-/* Where the disk is full below the cap others make way, as much as it takes. */
-static int
-squeeze(struct put *u)
-{
-	const uint64_t want = whole(u->lot);
-	struct epd_memory *m = u->v->o.folder;
-	struct epd_memory_ask ask = { .to = 0 };
-	struct epd_memory_fit fit = { 0 };
-	uint64_t used = 0;
-
-	if (epd_memory_used(m, &used))
-		return 0;
-	ask.to = used > want ? used - want : 0;
-	if (epd_memory_evict(m, &ask, &fit, NULL))
-		return 0;
-	evicted(u, &fit);
-	return fit.runs > 0;
-}
-
 /* What stands in the pack's place and is none makes way. */
 static int
 publish(struct put *u)
@@ -338,23 +319,32 @@ write_pack(struct put *u, const void *const *page, uint64_t deadline_ns)
 	return rc == -EDQUOT ? -ENOSPC : rc;
 }
 
-/* 1: all of it is there; -EEXIST: there is more, that would be lost. */
+/*
+ * 1: all of it is there; -EEXIST: there is more, that would be lost.  What is there as
+ * computed is not left so for given pages; what is there as given stays that.
+ */
 static int
 there(const struct put *u)
 {
 	const struct epd_lot *lot = u->lot;
+	int given;
 	struct epd_pack p;
 	int damaged, fd = epd_nvme_find(u->v, lot, &p, &damaged, NULL);
 	long n = 0, more;
 
 	if (fd < 0)
-		return fd == -ENOMEM ? fd : 0;
+		return epd_nvme_is_none(fd) ? 0 : fd;
 	for (long i = 0; i < lot->n; i++)
 		n += epd_pack_find(&p, lot, i) != NULL;
 	more = (long)p.n - n;
+	given = p.given;
 	epd_pack_free(&p);
 	close(fd);
-	return damaged ? 0 : n == lot->n ? 1 : more > 0 ? -EEXIST : 0;
+	if (damaged)
+		return 0;
+	if (n == lot->n && (given || !lot->given))
+		return 1;
+	return more > 0 ? n == lot->n ? 1 : -EEXIST : 0;
 }
 
 static int
@@ -389,9 +379,7 @@ epd_nvme_put(struct epd_lower *l, const struct epd_lot *lot,
 	u.dir = epd_memory_dir(u.v->o.folder, lot->workflow);
 	if (u.dir < 0)
 		return epd_why(why, u.dir, "tier nvme: %s", epd_strerror(u.dir));
-	do
-		rc = write_pack(&u, page, deadline_ns);
-	while (rc == -ENOSPC && squeeze(&u));
+	rc = write_pack(&u, page, deadline_ns);
 	close(u.dir);
 	return rc ? epd_why(why, rc, "tier nvme: %s", epd_strerror(rc)) : 0;
 }

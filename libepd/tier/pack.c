@@ -213,7 +213,7 @@ epd_pack_free(struct epd_pack *p)
 int
 epd_pack_is(const struct epd_pack *p, const struct epd_lot *lot)
 {
-	return p->given == !!lot->given && p->shape.kind == lot->shape.kind &&
+	return p->shape.kind == lot->shape.kind &&
 	    p->shape.type == lot->shape.type &&
 	    p->shape.tokens == lot->shape.tokens &&
 	    p->shape.bytes == lot->shape.bytes;

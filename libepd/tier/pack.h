@@ -54,7 +54,7 @@ void epd_pack_front(uint8_t *out, const struct epd_pack *p);
  */
 int epd_pack_read(struct epd_pack *out, int fd, struct epd_why *why);
 void epd_pack_free(struct epd_pack *p);
-/* Whether its pages are of the lot's sort: shape, and computed or given. */
+/* Whether its pages are of the lot's shape. */
 int epd_pack_is(const struct epd_pack *p, const struct epd_lot *lot);
 /* The entry that is page i of a lot: name, rows and sum; or NULL. */
 const struct epd_pack_entry *epd_pack_find(const struct epd_pack *p,

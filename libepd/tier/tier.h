@@ -94,5 +94,11 @@ int epd_memory_used(struct epd_memory *m, uint64_t *bytes);
  * The number of folders removed, or -errno: nothing was looked at.
  */
 int epd_memory_sweep(const char *dir, uint64_t *bytes, int *failed);
+/*
+ * Call fn with the name of each folder that the sweep would remove, and leave all as it
+ * is: of a disk that stores share one that is not seen from here may well live.
+ */
+typedef void epd_memory_unseen_fn(void *arg, const char *name);
+int epd_memory_unseen(const char *dir, epd_memory_unseen_fn *fn, void *arg);
 
 #endif

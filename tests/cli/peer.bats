@@ -77,6 +77,7 @@ teardown() {
 	run --separate-stderr -3 timeout 60 epd-encode --to "$address" "$1" "$2"
 	[ -z "$output" ]
 	[ "$(wc -l <<<"$stderr")" -eq 2 ]
+	[[ $stderr == "epd-encode: $1: kept here as f:"*", and not sent to $address: "* ]]
 	run -2 epd-encode --to nobody "$1"
 }
 

@@ -106,6 +106,16 @@ packs() {
 	[ "$(epd-state log -v w1 | grep -c died)" -eq 0 ]
 }
 
+@test "who rests in memory keeps his pages there, whoever shares them" {
+	begin
+	t=$(epd-fork -q "$s")
+	epd-offload -q -t cpu "$t"
+	epd-offload -j -t nvme "$s" | jq -e '.freed_bytes == 0 and .pages_shared > 0'
+	find memory -type f -path '*/w/w1/*' >was
+	[ -s was ]
+	epd-restore -j "$t" | jq -e '.pages_pinned == .pages and .pages_restored == 0'
+}
+
 @test "what is refused: a sentence, a status, and the state as it was" {
 	begin
 	check() {	# STATUS SENTENCE COMMAND...
@@ -359,11 +369,13 @@ odd() {
 	[[ $stderr == *'nvme folder: strange: no run'* ]]
 	[[ $stderr == *'nvme folder: w/gone: of no workflow'* ]]
 	epd-state gc -j | jq -e '.nvme_runs == 1 and .nvme_run_bytes > 0 and
-		.nvme_folders == 2 and .nvme_folder_bytes > 0 and
+		.nvme_folders == 1 and .nvme_folder_bytes > 0 and
+		.nvme_unseen == 2 and
 		.nvme_leftovers == 4 and .runs == 0 and .leftovers == 0 and
 		.memory_folders == 0'
 	run --separate-stderr -0 epd-state check
 	[ -z "$stderr" ]
+	rm -r disk/epd-00000000000000000000000000000001
 	[ "$(packs | wc -l)" -eq "$runs" ]
 	run --separate-stderr -0 epd-state gc -v
 	[[ $stderr == *$'\nnvme: 0 runs (0 B), 0 folders (0 B), 0 leftovers (0 B)' ]]
@@ -496,6 +508,48 @@ odd() {
 	calls_of=read,pread fails restore EIO once 1 3
 }
 
+@test "a store that is out of sight for a while keeps what it has on a shared disk" {
+	begin
+	epd-offload -q "$s"
+	packs | xargs sha256sum >sums
+	other="$BATS_TEST_TMPDIR/third"
+	EPD_STORE=$other epd-prefill -q -w w1 -p 'another store of the same disk' >/dev/null
+	mv "$EPD_STORE" "$EPD_STORE.away"
+	run --separate-stderr env EPD_STORE="$other" epd-state gc -v
+	[ "$status" -eq 0 ]
+	[[ $stderr == *' stays: its store is not seen from here; if it is gone for good: rm -r '* ]]
+	EPD_STORE=$other epd-state gc -j | jq -e '.nvme_unseen == 2 and .nvme_folders == 0'
+	mv "$EPD_STORE.away" "$EPD_STORE"
+	sha256sum --quiet -c sums
+	EPD_STORE=$other epd-state gc -j | jq -e '.nvme_unseen == 1'
+	[ "$(next "$s")" = "$said" ]
+}
+
+@test "a tier that takes nothing is said once, and counted, while memory makes room" {
+	begin
+	for i in {1..14}; do
+		epd-prefill -q -w "v$i" -p "$(seq -s ' ' "$i" 60)" >/dev/null
+	done
+	echo file >nodir
+	sed -i "s|nvme_dir: .*|nvme_dir: $PWD/nodir/x|
+		s|memory_dir: .*|&\n  memory_cap: 1048576|" "$EPD_CONFIG"
+	run --separate-stderr epd-state gc -v
+	[ "$(grep -c 'tier nvme: .*; what memory has no room for is computed again' <<<"$stderr")" -eq 1 ]
+	epd-state metrics | grep -Eqx 'epd_tier_errors [1-9][0-9]*'
+}
+
+@test "what is expected comes back once, and is not put to rest meanwhile" {
+	begin
+	printf 'transfer:\n  prefetch: speculative\nstate:\n  ttl_ms: 1\n' >>"$EPD_CONFIG"
+	epd-state wait --tool zoom --ttl 500ms "$s"
+	epd-offload -q "$s"
+	epd-state gc -j | jq -e '.expected == 1'
+	epd-state gc -j | jq -e '.expected == 0'
+	epd-restore -q "$s"
+	epd-state gc -j | jq -e '.rested == 0 and .expected == 0'
+	[ "$(status_of "$s")" = ACTIVE ]
+}
+
 @test "kind19: a disk that is full below the cap" {
 	[ "$(id -u)" -eq 0 ] || skip 'mounting a small tmpfs takes root'
 	setup_tier
@@ -505,14 +559,23 @@ odd() {
 		t=$(epd-prefill -q -w "v$i" -p "$(seq -s ' ' $i 60)")
 		epd-offload "$t" >>done 2>err || break
 	done
-	# Others make way; what does not go in at all says so.
-	[ "$(wc -l <done)" -eq 6 ]
+	# Nobody who rests there already makes way: it says so, and all is as it was.
+	n=$(wc -l <done)
+	[ "$n" -ge 1 ]
+	[ "$n" -lt 6 ]
+	[[ $(cat err) == *'o space left'* ]]
+	[ "$(packs | wc -l)" -eq "$n" ]
+	epd-state metrics | grep -qx 'epd_tier_evicted_runs 0'
 	t=$(epd-prefill -q -w big -p "$(seq -s ' ' 1 400)")
 	run --separate-stderr -3 epd-offload "$t"
 	[[ $stderr == *'o space left'* ]]
 	[ "$(status_of "$t")" = ACTIVE ]
 	[ -z "$(find disk -name '.tmp.*')" ]
-	for i in {1..6}; do
+	for i in $(seq "$n"); do
+		epd-restore -q "v$i/s1"
+	done
+	epd-state metrics | grep -qx 'epd_tier_page_misses 0'
+	for i in $(seq $((n + 1))); do
 		epd-decode -q -n 1 "v$i/s1" >/dev/null
 	done
 	epd-state check

@@ -4,6 +4,8 @@
  * halves that come when all is over.
  */
 #include "base/clock.h"
+#include "flow/rest.h"
+#include "flow/room.h"
 #include "tests/unit/fault.h"
 #include "tests/unit/flow_hand.h"
 
@@ -466,6 +468,90 @@ TEST(a_target_that_is_removed_meanwhile)
 {
 	for (int i = 0; i < 4; i++)
 		removed(i % 2, i / 2);
+}
+
+/* Runs in memory, and those of them that say they were given. */
+static int
+count_given(void *arg, uint64_t run, uint64_t bytes)
+{
+	int *n = arg;
+	struct epd_run_shape shape;
+	struct epd_run *r;
+
+	(void)bytes;
+	if (epd_run_table(&r, n[2], run, &shape, NULL) < 0)
+		return 0;
+	n[0]++;
+	n[1] += epd_run_is_given(r);
+	epd_run_close(r);
+	return 0;
+}
+
+/*
+ * Pages that came from a peer are given by the log, and by their files or not: they
+ * rest, or make way, and come back, and are that still.
+ */
+static void
+to_the_disk(int by_room)
+{
+	struct epd_offloaded off;
+	struct epd_restored back = { 0 };
+	struct epd_swept swept;
+	struct epd_handed out;
+	struct epd_restore r = { .state = kit_ref(1), .reason = "test" };
+	struct hand h;
+	uint32_t b = begin(&h, 1);
+	uint64_t lost, want = next(&h, 0, hand_fork(&h.k, b, 5), &lost);
+	struct kit *k = hand_kit(&h, 1);
+	int n[3] = { 0 };
+
+	hand_close(&h);
+	snprintf(k->config.tier_nvme_dir, sizeof k->config.tier_nvme_dir,
+	    "%s/disk", k->path);
+	strcpy(k->config.tier_restore, "always");
+	hand_open(&h);
+	CHECK_INT(hand_prepare(&h, b, &out), 0);
+	CHECK_INT(hand_commit(&h, 0, out.id, &out), 0);
+	CHECK(out.linked > 0);
+	CHECK(given(k, h.to, 1));
+	memcpy(r.state.workflow, "w1", 3);
+	if (by_room)
+		CHECK(epd_store_squeeze(k->s, UINT64_MAX) >= 0);
+	else
+		CHECK_INT(epd_flow_offload(k->s, &(struct epd_offload){
+		    .state = r.state, .tier = EPD_TIER_NVME, .reason = "test" },
+		    &off, kit_why(k)), 0);
+	kit_lose(k, 0);
+	CHECK_INT(epd_flow_gc(k->s, &swept, kit_why(k)), 0);
+	CHECK_INT(swept.disk.runs, 0);
+	CHECK_INT(epd_flow_restore(k->s, &r, &back, kit_why(k)), 0);
+	CHECK(back.came > 0);
+	CHECK_INT(back.came, back.pages);
+	CHECK_INT(back.tiers, 1u << EPD_TIER_NVME);
+	CHECK_INT(kit_count(k, EPD_M_TIER_CORRUPT), 0);
+	n[2] = epd_memory_find(k->s->memory, "w1");
+	CHECK_INT(epd_run_each(n[2], count_given, n), 0);
+	close(n[2]);
+	CHECK(n[0] > 1);
+	CHECK_INT(n[1], n[0]);
+	CHECK_INT(epd_flow_gc(k->s, &swept, kit_why(k)), 0);
+	CHECK_INT(swept.runs, 0);
+	CHECK_INT(swept.disk.runs, 0);
+	CHECK_INT(hand_check(&h), 0);
+	CHECK(next(&h, 1, 1, &lost) == want);
+	CHECK_INT(lost, 0);
+	CHECK(given(k, h.to, 1));
+	hand_end(&h);
+}
+
+TEST(what_came_rests_on_the_disk_and_is_given_still)
+{
+	to_the_disk(0);
+}
+
+TEST(what_came_makes_way_to_the_disk_and_is_given_still)
+{
+	to_the_disk(1);
 }
 
 int

@@ -98,7 +98,7 @@ moon_get(struct epd_lower *t, struct moon_lot *l, uint64_t ms)
 	n = epd_lower_ops(t)->get(t, &l->lot, l->out, l->had, moon_in(ms),
 	    &why);
 	for (long i = 0; i < l->lot.n && n >= 0; i++) {
-		had += l->had[i];
+		had += l->had[i] != 0;
 		if (l->had[i] && memcmp(l->out[i], l->page[i], bytes))
 			return -1;
 	}

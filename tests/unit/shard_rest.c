@@ -172,6 +172,58 @@ TEST(who_was_called_off_ends_nothing_of_the_next)
 	place_close(&p);
 }
 
+/* Whoever is told nothing says done once more. */
+TEST(kind25_done_said_twice_is_done_once)
+{
+	struct epd_rest out, in;
+	struct place p;
+
+	CHECK_INT(place_open(&p), 0);
+	CHECK_INT(offload(&p, "nvme", &out), 0);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL), 0);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
+	    EPD_ESTATUS);
+	CHECK_INT(leases(p.s), 0);
+	CHECK_INT(restore(&p, &in), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(leases(p.s), 0);
+	CHECK_INT(state_of(&p).status, EPD_ACTIVE);
+	CHECK(hold_same(p.s, p.dir));
+	place_close(&p);
+}
+
+/* He was stopped past his lease, and somebody has ended what he began. */
+TEST(kind27_who_was_stopped_past_his_lease_moves_nothing)
+{
+	struct epd_rest out, in;
+	struct place p;
+
+	CHECK_INT(place_open(&p), 0);
+	CHECK_INT(epd_shard_offload(p.s, p.id, "nvme", 1, "", &out, NULL), 0);
+	epd_clock_sleep_ns(3000000);
+	CHECK_INT(epd_shard_unfinished_end(p.s, p.id, "late", NULL), 1);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
+	    EPD_ESTATUS);
+	CHECK_INT(epd_shard_renew(p.s, out.lease, LONG, NULL), EPD_ELEASE);
+	CHECK_INT(state_of(&p).status, EPD_ACTIVE);
+	/* The next one's move is not his either, of either way. */
+	CHECK_INT(offload(&p, "nvme", &in), 0);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, out.lease, "", NULL),
+	    EPD_ELEASE);
+	CHECK_INT(epd_shard_offloaded(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(epd_shard_restore(p.s, p.id, 1, "", &out, NULL), 0);
+	epd_clock_sleep_ns(3000000);
+	CHECK_INT(epd_shard_restore(p.s, p.id, LONG, "", &in, NULL), 0);
+	CHECK_INT(epd_shard_restored(p.s, p.id, out.lease, "", NULL),
+	    EPD_ELEASE);
+	CHECK_INT(state_of(&p).status, EPD_RESTORING);
+	CHECK_INT(epd_shard_restored(p.s, p.id, in.lease, "", NULL), 0);
+	CHECK_INT(leases(p.s), 0);
+	CHECK(hold_same(p.s, p.dir));
+	place_close(&p);
+}
+
 TEST(an_offload_that_fails_leaves_it_active)
 {
 	struct epd_rest out;

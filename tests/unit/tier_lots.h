@@ -125,7 +125,7 @@ lots_lies(const struct lots *k)
 	long n = 0;
 
 	for (long i = 0; i < k->lot.n; i++)
-		n += k->had[i] && (k->had[i] != 1 || !k->out[i] ||
+		n += k->had[i] && (k->had[i] > EPD_HAD_GIVEN || !k->out[i] ||
 		    memcmp(k->out[i], k->page[i], (size_t)k->lot.shape.bytes));
 	return n;
 }
@@ -136,7 +136,7 @@ lots_had(const struct lots *k)
 	long n = 0;
 
 	for (long i = 0; i < k->lot.n; i++)
-		n += k->had[i];
+		n += k->had[i] != 0;
 	return n;
 }
 

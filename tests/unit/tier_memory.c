@@ -580,10 +580,17 @@ count_name(void *arg, const char *name)
 	return 0;
 }
 
+static void
+unseen(void *arg, const char *name)
+{
+	snprintf(arg, 80, "%s", name);
+}
+
 TEST(kind31_folders_whose_store_is_gone_are_swept)
 {
 	struct epd_clock_fake later = { epd_clock_wall_ms() + 100000, 1 };
 	uint64_t bytes = 1;
+	char name[80] = "";
 	struct tier t;
 	int n = 0, fd;
 
@@ -604,10 +611,16 @@ TEST(kind31_folders_whose_store_is_gone_are_swept)
 	epd_clock_fake(&later);
 	CHECK_INT(epd_memory_sweep(t.mem, NULL, NULL), 1);
 	epd_clock_fake(NULL);
+	CHECK_INT(epd_memory_unseen(t.mem, unseen, name), 0);
+	CHECK_STR(name, "");
 	/* Another store at that path. */
 	fd = epd_file_open(t.dir, "store", O_RDONLY | O_DIRECTORY, 0);
 	CHECK_INT(put(fd, "store", "epd-store 1\nuuid "
 	    "00000000000000000000000000000000\n"), 0);
+	/* It is told of, and stays. */
+	CHECK_INT(epd_memory_unseen(t.mem, unseen, name), 0);
+	CHECK_STR(name, "epd-" HEX);
+	CHECK(has_run(&t, "w1", 1));
 	CHECK_INT(epd_memory_sweep(t.mem, &bytes, NULL), 1);
 	CHECK_INT(bytes, 2 * RUN_BYTES);
 	CHECK(!has_run(&t, "w1", 1));

@@ -178,10 +178,13 @@ TEST(without_it_rest_is_asked)
 		CHECK_INT(open_tier(&o), 0);
 		moon_said[0] = '\0';
 		CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
-		CHECK(strstr(moon_said, "way=rest"));
+		/* Of a master that is away it is not known yet. */
+		CHECK(!strstr(moon_said, "way=rest") == !no[i]);
 		o.url = "http://127.0.0.1:9";
 		CHECK_INT(open_tier(&o), 0);
+		moon_said[0] = '\0';
 		CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
+		CHECK(strstr(moon_said, "way=rest"));
 		CHECK(strstr(why.text, "127.0.0.1:9"));
 		CHECK_INT(library.of()->handles, 0);
 	}
@@ -211,6 +214,33 @@ TEST(something_else_under_a_key_goes_whoever_reads_it)
 	CHECK_INT(moon_get(tier, &lot, 5000), 4);
 	CHECK_INT(moon_put(tier, &lot, 5000), 0);
 	CHECK_INT(moon_get(tier, &lot, 5000), 5);
+out:
+	end();
+}
+
+/* Given in this workflow: whoever asks has it, and is told; another's is not there. */
+TEST(what_was_given_is_told_here_too)
+{
+	CHECK(!begin(6, 4096));
+	lot.lot.given = 1;
+	CHECK_INT(moon_put(tier, &lot, 5000), 0);
+	for (int asks = 0; asks < 2; asks++) {
+		lot.lot.given = asks;
+		CHECK_INT(moon_get(tier, &lot, 5000), 6);
+		CHECK_INT(lot.had[0], EPD_HAD_GIVEN);
+		CHECK_INT(lot.had[5], EPD_HAD_GIVEN);
+	}
+	CHECK_INT(COUNTED(CORRUPT), 0);
+	lot.lot.workflow = "another";
+	CHECK_INT(moon_get(tier, &lot, 5000), 0);
+	lot.lot.workflow = "w1";
+	lot.lot.given = 0;
+	CHECK_INT(moon_put(tier, &lot, 5000), 0);
+	lot.lot.given = 1;
+	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+	lot.lot.workflow = "another";
+	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+	CHECK_INT(lot.had[5], EPD_HAD);
 out:
 	end();
 }
@@ -255,6 +285,25 @@ TEST(failures_are_what_they_are)
 	CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
 	library.of()->registering_fails = 0;
 	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+out:
+	end();
+}
+
+/* No REST service is set, and the master is away for a while. */
+TEST(a_master_that_comes_later_is_reached)
+{
+	struct epd_mooncake_options o = options();
+
+	CHECK(!begin(6, 4096));
+	o.metrics = moon_metrics;
+	CHECK_INT(open_tier(&o), 0);
+	library.of()->setup_fails = 1;
+	CHECK_INT(moon_put(tier, &lot, 5000), EPD_EPEER);
+	CHECK_INT(moon_get(tier, &lot, 5000), EPD_EPEER);
+	library.of()->setup_fails = 0;
+	CHECK_INT(moon_put(tier, &lot, 5000), 0);
+	CHECK_INT(moon_get(tier, &lot, 5000), 6);
+	CHECK_INT(COUNTED(ERRORS), 2);
 out:
 	end();
 }

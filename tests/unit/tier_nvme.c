@@ -1,5 +1,6 @@
 /* tier_nvme - lots to a disk and back: what comes is what went, or it is a miss. */
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "tests/check.h"
 #include "tier/nvme_in.h"
@@ -208,6 +209,30 @@ TEST(other_pages_under_a_run_replace_none_that_would_be_lost)
 	disk_close(&d);
 }
 
+/* Whoever asks has the pages, and is told; computed becomes given, and never back. */
+TEST(what_was_given_is_told_whoever_asks)
+{
+	struct lots k;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
+	lots_make(&k, &lots_small, "w1", 1, 0, 4, 16, 0);
+	for (int put = 0; put < 4; put++) {
+		k.lot.given = put & 1;
+		CHECK_INT(disk_put(&d, &k), 0);
+		for (int asks = 0; asks < 2; asks++) {
+			k.lot.given = asks;
+			CHECK_INT(disk_has(&d, &k), 4);
+			CHECK_INT(disk_get(&d, &k), 4);
+			CHECK_INT(k.had[0], put ? EPD_HAD_GIVEN : EPD_HAD);
+			CHECK_INT(k.had[3], put ? EPD_HAD_GIVEN : EPD_HAD);
+		}
+	}
+	CHECK_INT(disk_counted(&d, EPD_M_TIER_CORRUPT), 0);
+	lots_free(&k);
+	disk_close(&d);
+}
+
 /* The pack of one run in the place of another's, on purpose. */
 static int
 swapped(struct disk *d, const char *w, uint64_t run, const char *as_w,
@@ -240,13 +265,8 @@ TEST(kind17_of_a_pack_in_anothers_place_come_the_pages_asked_for_or_none)
 	other.entry[0].sum++;
 	other.entry[1].rows--;
 	CHECK_INT(disk_get(&d, &other), 0);
-	/* Another sort of page, or one that was given where ours was computed. */
+	/* Another sort of page. */
 	lots_make(&given, &lots_small, "w1", 1, 0, 4, 16, 0);
-	given.lot.given = 1;
-	CHECK_INT(disk_has(&d, &given), 0);
-	CHECK_INT(disk_get(&d, &given), 0);
-	CHECK_INT(disk_counted(&d, EPD_M_TIER_CORRUPT), 1);
-	given.lot.given = 0;
 	given.lot.shape.type = LOTS_F32;
 	CHECK_INT(disk_get(&d, &given), 0);
 	given.lot.shape = lots_small;
@@ -255,7 +275,7 @@ TEST(kind17_of_a_pack_in_anothers_place_come_the_pages_asked_for_or_none)
 	given.lot.shape = lots_small;
 	CHECK_INT(disk_get(&d, &given), 4);
 	/* What is of another sort makes way. */
-	given.lot.given = 1;
+	given.lot.shape.type = LOTS_F32;
 	CHECK_INT(disk_put(&d, &given), 0);
 	CHECK_INT(disk_get(&d, &given), 4);
 	CHECK_INT(disk_get(&d, &k), 0);
@@ -483,6 +503,33 @@ TEST(kind24_has_touches_no_time_and_starves_nothing)
 	lots_free(&a);
 	lots_free(&b);
 	lots_free(&c);
+	disk_close(&d);
+}
+
+/* Out of files nobody knows what is there, and nothing is taken for absent. */
+TEST(what_cannot_be_opened_is_not_taken_for_absent)
+{
+	struct rlimit was, none;
+	struct lots a, b;
+	struct disk d;
+
+	CHECK_INT(disk_open(&d, EPD_PACKING_NONE), 0);
+	lots_make(&a, &lots_small, "w1", 1, 0, 10, 16, 0);
+	lots_make(&b, &lots_small, "w1", 1, 0, 4, 16, 0);
+	CHECK_INT(disk_put(&d, &a), 0);
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	CHECK_INT(disk_has(&d, &a), -EMFILE);
+	CHECK_INT(disk_put(&d, &b), -EMFILE);
+	setrlimit(RLIMIT_NOFILE, &was);
+	CHECK_INT(disk_has(&d, &a), 10);
+	/* What is there and is none is absent. */
+	CHECK_INT(disk_drop(&d, &a), 0);
+	CHECK_INT(disk_has(&d, &a), 0);
+	lots_free(&a);
+	lots_free(&b);
 	disk_close(&d);
 }
 
