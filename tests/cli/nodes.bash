@@ -111,25 +111,41 @@ asked() {
 		[ "$status" = 200 ]' _ "$1" "${2-}" 2>/dev/null
 }
 
-# Keys under the prefix, one a line.
+# Keys under the prefix, one a line; it fails where etcd does not say.
 keys() {
-	asked /v3/kv/range "{\"key\": \"$(printf /epd/ | base64)\", \"range_end\":
-		\"$(printf /epd0 | base64)\", \"keys_only\": true}" |
-		jq -r '.kvs[]?.key | @base64d'
+	local answer
+	answer=$(asked /v3/kv/range "{\"key\": \"$(printf /epd/ | base64)\", \"range_end\":
+		\"$(printf /epd0 | base64)\", \"keys_only\": true}") || return 1
+	jq -er '.header.revision' <<<"$answer" >/dev/null || return 1
+	jq -r '.kvs[]?.key | @base64d' <<<"$answer"
+}
+
+# How many keys look so.
+keys_of() {
+	local all
+	all=$(keys) || return 1
+	grep -c -- "$1" <<<"$all" || true
 }
 
 # How many hints a node's store told of.
 hints() {
-	keys | grep -c "/hints/.*/$(uuid "$1")" || true
+	keys_of "/hints/.*/$(uuid "$1")"
 }
 
 has_hints() {
-	[ "$(hints "$1")" -gt 0 ]
+	local n
+	n=$(hints "$1") && [ "$n" -gt 0 ]
+}
+
+has_none() {
+	local n
+	n=$(hints "$1") && [ "$n" -eq 0 ]
 }
 
 # Whether so many workflows, or more, have an owner.
 owned() {
-	[ "$(keys | grep -c /shards/)" -ge "$1" ]
+	local n
+	n=$(keys_of /shards/) && [ "$n" -ge "$1" ]
 }
 
 uuid() {
