@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/stop.h"
 #include "cmd/cli.h"
@@ -352,16 +351,13 @@ make_store(struct cli *c)
 static void
 peers(struct handoff *x)
 {
-	struct stat st;
-
 	if (x->from)
 		x->from = x->offer.store = cli_peer(&x->cli, x->s, "--from",
 		    x->from);
 	if (x->at)
 		x->at = cli_peer(&x->cli, x->s, "--at", x->at);
-	/* A folder goes before a node of the same name. */
-	if (x->to && !strchr(x->to, '/') && *x->s->node && stat(x->to, &st))
-		x->to = x->offer.store = cli_peer(&x->cli, x->s, "--to", x->to);
+	if (x->to)
+		x->to = x->offer.store = cli_to(&x->cli, x->s, x->to);
 }
 
 int

@@ -78,15 +78,12 @@ print(void *arg, const char *ref)
 	epd_jw_uint(&w, "version", d->version);
 	epd_jw_str(&w, "tier", epd_tier_name(x->ask.tier));
 	epd_jw_bool(&w, "before", d->before);
-	/* What rested already was not looked through. */
-	if (!d->before) {
-		epd_jw_uint(&w, "pages", d->pages);
-		epd_jw_uint(&w, "pages_had", d->had);
-		epd_jw_uint(&w, "pages_missing", d->missing);
-		epd_jw_uint(&w, "pages_shared", d->shared);
-		epd_jw_uint(&w, "bytes", d->bytes);
-		epd_jw_uint(&w, "freed_bytes", d->freed);
-	}
+	epd_jw_uint(&w, "pages", d->pages);
+	epd_jw_uint(&w, "pages_had", d->had);
+	epd_jw_uint(&w, "pages_missing", d->missing);
+	epd_jw_uint(&w, "pages_shared", d->shared);
+	epd_jw_uint(&w, "bytes", d->bytes);
+	epd_jw_uint(&w, "freed_bytes", d->freed);
 	epd_jw_real(&w, "ms", (double)d->ns / 1e6);
 	cli_object_end(c, &w);
 	epd_buf_free(&b);
@@ -100,7 +97,7 @@ tell(void *arg, const char *ref)
 	const struct epd_offloaded *d = &x->done;
 	char moved[24], freed[24], n[CLI_COUNT];
 
-	if (d->before) {
+	if (d->before && !d->freed) {
 		cli_say(c, "%s: in %s already", ref, epd_tier_name(x->ask.tier));
 		return;
 	}

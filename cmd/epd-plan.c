@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cmd/nodes.h"
 #include "cmd/plan.h"
 #include "transport/transport.h"
 
@@ -406,8 +407,10 @@ main(int argc, char **argv)
 		(void)choice(c, "--why-not", x.why_not, &epd_backends, 1);
 	if (begin(&x, states) == 0) {
 		take_line(&x);
-		if (states)
+		if (states) {
+			x.to = cli_to(c, x.store, x.to);
 			plan_states(&x, argc, argv, first);
+		}
 		else
 			plan_transfer(&x);
 	}

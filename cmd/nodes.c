@@ -1,6 +1,7 @@
 /* nodes.c - other nodes; linked into commands that reach them alone. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/nodes.h"
 #include "transport/transport.h"
@@ -27,4 +28,13 @@ cli_peer(struct cli *c, struct epd_store *s, const char *option,
 		exit(cli_end(c));
 	}
 	return address;
+}
+
+const char *
+cli_to(struct cli *c, struct epd_store *s, const char *text)
+{
+	struct stat st;
+
+	return strchr(text, '/') || !*s->node || !stat(text, &st) ? text :
+	    cli_peer(c, s, "--to", text);
 }

@@ -9,5 +9,7 @@ void cli_nodes(struct cli *c);
 /* What --from or --to says as an address, kept; or the process ends. */
 const char *cli_peer(struct cli *c, struct epd_store *s, const char *option,
     const char *text);
+/* What --to says: a folder, which goes before a node of the same name, or as cli_peer. */
+const char *cli_to(struct cli *c, struct epd_store *s, const char *text);
 
 #endif

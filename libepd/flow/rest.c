@@ -147,6 +147,7 @@ struct out {
 	struct epd_workflow *w;
 	struct epd_lower *tier;
 	struct hold hold;
+	int rests;			/* there already: what came into memory goes again */
 	struct epd_buf manifest;	/* whose pages these are, for who finds them */
 	struct epd_offloaded sum;
 };
@@ -190,7 +191,10 @@ put_lot(void *arg, const struct epd_lot *lot, uint32_t first,
 	x->sum.pages += (uint64_t)lot->n;
 	mine.manifest = epd_span(x->manifest.p, x->manifest.n);
 	rc = epd_lot_look(x->w->runs, lot, &run, page);
-	if (rc < 0 && rc != -ENOMEM) {
+	if (rc < 0 && rc != -ENOMEM && x->rests) {
+		x->sum.had += (uint64_t)lot->n;
+		rc = 1;
+	} else if (rc < 0 && rc != -ENOMEM) {
 		rc = elsewhere(x, lot, why);
 		if (rc == 0)
 			rc = epd_lot_look(x->w->runs, lot, &run, page);
@@ -310,17 +314,18 @@ offload(struct epd_store *s, struct epd_workflow *w,
 		rc = epd_store_tier(s, o->tier, &x.tier, why);
 	if (rc == 0)
 		rc = begin(s, w, o, &r, why);
-	if (rc != 0) {
-		sum->before = rc == 1;
-		sum->version = r.version;
-		return rc == 1 ? 0 : rc;
-	}
-	x.hold = held(s, r.lease);
+	if (rc < 0)
+		return rc;
+	x.rests = rc == 1;
+	x.sum.before = x.rests;
 	x.sum.version = r.version;
+	if (!x.rests)
+		x.hold = held(s, r.lease);
 	describe(&x, o);
 	rc = o->tier == EPD_TIER_CPU ? stay(&x, o->state.state, why) :
 	    epd_lots_of(w, o->state.state, 0, 1, put_lot, &x, why);
-	rc = end(&x, o, rc, why);
+	if (!x.rests)
+		rc = end(&x, o, rc, why);
 	/* It rests, whatever becomes of its memory: eviction finds that later. */
 	if (rc == 0 && o->tier != EPD_TIER_CPU)
 		(void)epd_spare(w, o->state.state, &x.sum.freed, &x.sum.shared,

@@ -218,8 +218,9 @@ epd_store_room(struct epd_store *s, uint64_t bytes, struct epd_memory_fit *out,
 		return 0;
 	}
 	/* Down to the lower mark; what does not fit under it, under the cap. */
-	if (l && bytes <= cap)
-		rc = evict(s, (bytes < low ? low : cap) - bytes, l, &first);
+	if (l)
+		rc = evict(s, bytes > cap ? 0 : (bytes < low ? low : cap) -
+		    bytes, l, &first);
 	if (rc == 0)
 		rc = epd_memory_fit(s->memory, bytes, NULL, NULL, out, why);
 	if (rc < 0)

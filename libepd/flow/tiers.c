@@ -67,7 +67,7 @@ epd_store_disk(struct epd_store *s, int make)
 	epd_buf_free(&own);
 	if (rc == 0 && is_memorys(s)) {
 		epd_memory_close(s->disk);
-		rc = epd_why(&why, -EINVAL, "tier.nvme_dir is page.memory_dir");
+		rc = epd_why(&why, EPD_EUSAGE, "tier.nvme_dir is page.memory_dir");
 	}
 	if (rc < 0) {
 		s->disk = NULL;
@@ -88,7 +88,8 @@ open_nvme(struct epd_store *s, struct epd_lower **out, struct epd_why *why)
 		return epd_why(why, s->no_disk == -ENOENT ? EPD_EUNSUPPORTED :
 		    s->no_disk, "tier nvme: %s: %s",
 		    *s->config.tier_nvme_dir ? s->config.tier_nvme_dir :
-		    EPD_DISK, epd_strerror(s->no_disk));
+		    EPD_DISK, s->no_disk == EPD_EUSAGE ? "it is the folder of "
+		    "page.memory_dir" : epd_strerror(s->no_disk));
 	o.packing = (enum epd_packing)epd_word_parse(&epd_packings,
 	    s->config.tier_compression);
 	return epd_nvme_open(out, &o);
@@ -206,6 +207,9 @@ begin(struct fill *f)
 	f->had = epd_calloc(n, 1);
 	if (!f->page || !f->want || !f->had)
 		return -ENOMEM;
+	/* What does not go in at all is not to cost the others their room. */
+	if (!f->needed && n * f->lot->shape.bytes > epd_memory_cap(f->s->memory))
+		return -ENOSPC;
 	rc = epd_store_room(f->s, n * f->lot->shape.bytes, &fit, NULL);
 	if (rc == 0 && fit.over && !f->needed)
 		rc = -ENOSPC;

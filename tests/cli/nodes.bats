@@ -137,6 +137,11 @@ three() {
 	# Nothing of all that is left.
 	[ -z "$(on b epd-state ls)" ]
 	[ -z "$(ls b/w)" ]
+	# A plan is of whom a hand-off would go to.
+	on b epd-prefill -w mine -p 'hello' >/dev/null
+	run -4 --separate-stderr on b env -C / epd-plan --to nobody mine/s1
+	[[ $stderr == *'nobody: no such node lives'* ]]
+	[[ $(on b env -C / epd-plan --to a mine/s1) == *'tcp '* ]]
 	# By name: fetched, handed over, asked for its halves; where no folder is called so.
 	t=$(on b epd-handoff --from a w1/s1)
 	[ "$t" = w1/s1 ]

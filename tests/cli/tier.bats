@@ -116,6 +116,21 @@ packs() {
 	epd-restore -j "$t" | jq -e '.pages_pinned == .pages and .pages_restored == 0'
 }
 
+@test "a restore that cannot fit costs nobody else his memory" {
+	begin
+	big=$(epd-prefill -q -w big -p "$(seq -s ' ' 1 450)")
+	epd-offload -q "$big"
+	find memory -type f -path '*/w/w1/*' >was
+	[ -s was ]
+	sed -i 's|^  memory_dir|  memory_cap: 1048576\n  memory_dir|' "$EPD_CONFIG"
+	run -3 --separate-stderr epd-restore "$big"
+	find memory -type f -path '*/w/w1/*' | cmp was -
+	# Who goes on from it computes with it, and what makes way is on the disk.
+	epd-decode -q -n 1 "$big" >/dev/null
+	[ "$(epd-state show -j "$s" | jq '.pages_missing - .pages_nvme')" -eq 0 ]
+	[ "$(next "$s")" = "$said" ]
+}
+
 @test "what is refused: a sentence, a status, and the state as it was" {
 	begin
 	check() {	# STATUS SENTENCE COMMAND...

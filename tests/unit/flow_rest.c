@@ -415,6 +415,34 @@ TEST(what_is_expected_comes_first)
 	kit_end(&k);
 }
 
+/* Somebody read its pages, or had them fetched, and it rests all the same. */
+TEST(what_came_into_memory_goes_again)
+{
+	struct epd_offloaded off = { .before = 7 };
+	struct epd_prefilled p;
+	struct epd_workflow w;
+	struct kit k;
+
+	rest_begin(&k);
+	kit_open(&k);
+	CHECK_INT(kit_say(&k, 0, "Some pages that come and go, and that are "
+	    "read meanwhile.", NULL, &p), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK_INT(off.before, 0);
+	CHECK_INT(kit_runs(&k), 0);
+	CHECK_INT(epd_workflow_open(&w, k.s, "w1", 0, NULL), 0);
+	CHECK_INT(epd_rest_fill(&w, p.state, 0), 0);
+	epd_workflow_close(&w);
+	CHECK(kit_runs(&k) > 0);
+	CHECK_INT(rest_status(&k, p.state), EPD_OFFLOADED);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK(off.before == 1 && off.freed > 0 && off.missing == 0);
+	CHECK_INT(kit_runs(&k), 0);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), 0);
+	CHECK(off.before == 1 && off.freed == 0 && off.had == off.pages);
+	kit_end(&k);
+}
+
 /* A tier that takes longer for a run than a lease lasts. */
 static struct slow {
 	struct kit *k;
