@@ -355,7 +355,7 @@ TEST(one_folder_is_not_two_tiers)
 	    k.path);
 	kit_open(&k);
 	CHECK_INT(kit_say(&k, 0, text, NULL, &p), 0);
-	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), -EINVAL);
+	CHECK_INT(rest_offload(&k, p.state, EPD_TIER_NVME, &off), EPD_EUSAGE);
 	CHECK_INT(rest_status(&k, p.state), EPD_ACTIVE);
 	CHECK_INT(rest_draw(&k, p.state, REST_DRAWN), 0);
 	kit_end(&k);
