@@ -95,12 +95,7 @@ broken_flushes() {
 	clear
 	mkdir memory
 	config
-	"base_$1" >/dev/null
-	save
-	if declare -F "truth_$1" >/dev/null; then
-		"truth_$1"
-		restore
-	fi
+	prepare "$1"
 	flushes=$(count "do_$1")
 	[ "$flushes" -gt 0 ] || { echo "$1: flushes nothing"; return 1; }
 	for ((nth = 1; nth <= flushes && nth <= $2; nth++)); do

@@ -63,17 +63,22 @@ count() {
 	cat calls
 }
 
-begin() {
-	rm -rf store memory base
-	mkdir memory
-	config
-	learn
+# What a round of a case begins with, kept, and what an undisturbed run says.
+prepare() {
 	"base_$1" >/dev/null
 	save
 	if declare -F "truth_$1" >/dev/null; then
 		"truth_$1"
 		restore
 	fi
+}
+
+begin() {
+	rm -rf store memory base
+	mkdir memory
+	config
+	learn
+	prepare "$1"
 	total=$(count "do_$1")
 	rc=0
 	[ "$total" -gt 10 ]

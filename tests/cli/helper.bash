@@ -45,6 +45,24 @@ till() {
 	return 1
 }
 
+status_of() {
+	epd-state show -j "$1" | jq -r .status
+}
+
+# w1/s1, of three versions.
+make_state() {
+	epd-prefill -q -w w1 -p 'A long text, so that there are some pages of it to move.'
+	epd-decode -q -n 4 --ignore-eos w1/s1
+	epd-prefill -q -p 'And a little more of it, to go on from.' w1/s1
+} >/dev/null
+
+# What a state says next, to the last digit; $in goes before it.
+next() {
+	# shellcheck disable=SC2086
+	${in:-} epd-decode -j --temp 0 -n 4 --ignore-eos --logprobs 3 "$1" |
+		jq -c 'select(.id) | [.id, .logprob, .top]'
+}
+
 # A state about the picture of a sign.
 ask() {
 	epd-prefill -i "$pictures/008_0.jpg" -p "${1:-What does the sign say?}" \

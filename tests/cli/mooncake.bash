@@ -14,6 +14,7 @@ moon() {
 	ip netns add "$stem" 2>/dev/null || skip "$why"
 	in_net true 2>/dev/null || skip "$why"
 	ip -n "$stem" link set lo up
+	in="ip netns exec $stem"
 	cat >moon.json <<-J
 	{"local_hostname":"127.0.0.1","metadata_server":"P2PHANDSHAKE",
 	 "global_segment_size":"${segment:-128mb}","local_buffer_size":"64mb",

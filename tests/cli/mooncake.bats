@@ -37,27 +37,12 @@ settle() {
 begin() {
 	moon
 	settle
-	make
+	make_state
 	s=w1/s1
 	n=$(epd-state show -j "$s" | jq .pages)
 	said=$(next "$(epd-fork "$s")")
 	[ -n "$said" ]
 	epd-state release w1/s2
-}
-
-make() {
-	epd-prefill -q -w w1 -p 'A long text, so that there are some pages of it to move.'
-	epd-decode -q -n 4 --ignore-eos w1/s1
-	epd-prefill -q -p 'And a little more of it, to go on from.' w1/s1
-} >/dev/null
-
-next() {
-	in_net epd-decode -j --temp 0 -n 4 --ignore-eos --logprobs 3 "$1" |
-		jq -c 'select(.id) | [.id, .logprob, .top]'
-}
-
-status_of() {
-	epd-state show -j "$1" | jq -r .status
 }
 
 count() {

@@ -11,8 +11,6 @@ begin() {
 	unset EPD_MODEL
 }
 
-status_of() { epd-state show -j "$1" | jq -r .status; }
-
 @test "its model is away: SUSPECT till it is back" {
 	begin
 	want=$(epd-decode "$(epd-fork "$s")")

@@ -1,10 +1,6 @@
 # tier.bash - commands that move a state to a tier or back, struck as faults.bash does.
 # The tier is the store's own, on the disk.  Loaded behind it.
 
-status_of() {
-	epd-state show -j "$1" | jq -r .status
-}
-
 # What the state says is as if it had never moved, and gc leaves nobody's work half done.
 settled_at() {
 	epd-state gc 2>/dev/null || return

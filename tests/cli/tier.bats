@@ -21,25 +21,14 @@ tier() {
 # A state of three versions, $s, of $n pages that lie in $runs runs, and says $said next.
 begin() {
 	setup_tier
-	said=$(EPD_STORE=$PWD/other make && EPD_STORE=$PWD/other next w1/s1)
+	said=$(EPD_STORE=$PWD/other make_state && EPD_STORE=$PWD/other next w1/s1)
 	[ -n "$said" ]
 	rm -rf other
-	make
+	make_state
 	s=w1/s1
 	epd-state gc		# what was the other store's
 	n=$(epd-state show -j "$s" | jq .pages)
 	runs=$(find memory -type f -path '*/w/w1/*' | wc -l)
-}
-
-make() {
-	epd-prefill -q -w w1 -p 'A long text, so that there are some pages of it to move.'
-	epd-decode -q -n 4 --ignore-eos w1/s1
-	epd-prefill -q -p 'And a little more of it, to go on from.' w1/s1
-} >/dev/null
-
-next() {
-	epd-decode -j --temp 0 -n 4 --ignore-eos --logprobs 3 "$1" |
-		jq -c 'select(.id) | [.id, .logprob, .top]'
 }
 
 packs() {
